@@ -1,0 +1,795 @@
+\echo Use "CREATE EXTENSION workq" to load this file. \quit
+
+/*
+ * Tables live in the schema workq, functions in the schema the extension is
+ * created in.  The tables are granted to nobody: the verbs check rights
+ * themselves.  src/store.c knows the columns by their numbers; a test compares
+ * the two.
+ */
+CREATE SCHEMA workq;
+REVOKE ALL ON SCHEMA workq FROM PUBLIC;
+GRANT USAGE ON SCHEMA workq TO PUBLIC;
+
+/* ------------------------------------------------------------------------
+ * Catalog
+ * ------------------------------------------------------------------------ */
+
+/* INCREMENT is the block of job ids that one fetch reserves. */
+CREATE SEQUENCE workq.job_ids AS bigint INCREMENT BY 1000 START 1 MAXVALUE 72057594037926936;
+CREATE SEQUENCE workq.queue_ids AS integer;
+
+/* A setting that is NULL is inherited from the server's workq.* setting;
+ * times are in milliseconds. */
+CREATE TABLE workq.queues (
+    queue_id        integer     NOT NULL DEFAULT pg_catalog.nextval('workq.queue_ids'::pg_catalog.regclass),
+    name            text        NOT NULL COLLATE pg_catalog."C",
+    owner           pg_catalog.regrole NOT NULL,
+    created_at      timestamptz NOT NULL,
+    paused          boolean     NOT NULL DEFAULT false,
+    enqueue_paused  boolean     NOT NULL DEFAULT false,
+    policy_version  integer     NOT NULL DEFAULT 1,
+    strategy        text,
+    fairness_key    text,
+    quantum         integer,
+    starvation_age  bigint,
+    starvation_mode text,
+    promote_normal_after    bigint,
+    promote_low_after       bigint,
+    max_concurrent_per_key  integer,
+    default_weight  integer,
+    max_lease       bigint,
+    max_attempts    integer,
+    retry_base      bigint,
+    retry_cap       bigint,
+    weights         text,
+    CONSTRAINT queues_pkey PRIMARY KEY (queue_id),
+    CONSTRAINT queues_name_key UNIQUE (name)
+) WITH (fillfactor = 50);
+
+/* A fairness key's own weight and cap. */
+CREATE TABLE workq.keys (
+    queue_id        integer     NOT NULL,
+    key             text        NOT NULL COLLATE pg_catalog."C",
+    weight          integer,
+    max_concurrent  integer,
+    CONSTRAINT keys_pkey PRIMARY KEY (queue_id, key)
+);
+
+/* grantee 0 is PUBLIC */
+CREATE TABLE workq.grants (
+    queue_id        integer     NOT NULL,
+    grantee         pg_catalog.regrole NOT NULL,
+    privilege       text        NOT NULL,
+    grantor         pg_catalog.regrole NOT NULL,
+    granted_at      timestamptz NOT NULL,
+    CONSTRAINT grants_pkey PRIMARY KEY (queue_id, grantee, privilege)
+);
+
+/* Job ids from_job_id up to, not including, to_job_id live in the tables
+ * jobs_<segment>, claims_<segment> and responses_<segment>. */
+CREATE TABLE workq.segments (
+    segment         integer     NOT NULL,
+    from_job_id     bigint      NOT NULL,
+    to_job_id       bigint      NOT NULL,
+    created_at      timestamptz NOT NULL,
+    CONSTRAINT segments_pkey PRIMARY KEY (segment)
+);
+
+/* ------------------------------------------------------------------------
+ * Event log: append-only, partitioned by job_id into segments
+ * ------------------------------------------------------------------------ */
+
+CREATE TABLE workq.policies (
+    queue_id        integer     NOT NULL,
+    version         integer     NOT NULL,
+    at              timestamptz NOT NULL,
+    event           text        NOT NULL,
+    by_role         text        NOT NULL,
+    queue           text        NOT NULL,
+    settings        jsonb,
+    CONSTRAINT policies_pkey PRIMARY KEY (queue_id, version)
+);
+
+CREATE TABLE workq.jobs (
+    job_id          bigint      NOT NULL,
+    enqueued_at     timestamptz NOT NULL,
+    run_at          timestamptz,
+    queue_id        integer     NOT NULL,
+    max_attempts    integer     NOT NULL,
+    priority        smallint    NOT NULL,
+    payload         jsonb       NOT NULL,
+    headers         jsonb,
+    tenant          text        COLLATE pg_catalog."C",
+    binding         text        COLLATE pg_catalog."C",
+    trigger_id      text        COLLATE pg_catalog."C",
+    lane            text        COLLATE pg_catalog."C",
+    dedup_key       text        COLLATE pg_catalog."C",
+    correlation     text        COLLATE pg_catalog."C",
+    options         jsonb
+) PARTITION BY RANGE (job_id);
+
+CREATE TABLE workq.claims (
+    job_id          bigint      NOT NULL,
+    at              timestamptz NOT NULL,
+    queue_id        integer     NOT NULL,
+    attempt         integer     NOT NULL,
+    failures        integer     NOT NULL,
+    priority        smallint    NOT NULL,
+    event           text        NOT NULL COLLATE pg_catalog."C",
+    claim_id        uuid,
+    deadline        timestamptz,
+    ready_since     timestamptz,
+    promotion_deadline timestamptz,
+    due             timestamptz,
+    round           bigint,
+    credit          bigint,
+    weight          integer,
+    policy_version  integer,
+    lane            text        COLLATE pg_catalog."C",
+    worker          text        COLLATE pg_catalog."C",
+    decision        text        COLLATE pg_catalog."C",
+    fairness_key    text        COLLATE pg_catalog."C",
+    reason          text
+) PARTITION BY RANGE (job_id);
+
+CREATE TABLE workq.responses (
+    job_id          bigint      NOT NULL,
+    at              timestamptz NOT NULL,
+    queue_id        integer     NOT NULL,
+    attempt         integer     NOT NULL,
+    claim_id        uuid,
+    outcome         text        NOT NULL COLLATE pg_catalog."C",
+    worker          text        COLLATE pg_catalog."C",
+    code            text        COLLATE pg_catalog."C",
+    message         text,
+    body            jsonb,
+    correlation     text        COLLATE pg_catalog."C"
+) PARTITION BY RANGE (job_id);
+
+/* ------------------------------------------------------------------------
+ * Live state: narrow rows; a job that is not done is in exactly one of ready,
+ * leases, scheduled and held.  The first nine columns are the same in all.
+ * They live on churn: vacuum comes often, in small steps, and gives no pages
+ * back (truncation would lock everybody out).
+ * ------------------------------------------------------------------------ */
+
+CREATE TABLE workq.ready (
+    job_id          bigint      NOT NULL,
+    ready_since     timestamptz NOT NULL,
+    queue_id        integer     NOT NULL,
+    attempt         integer     NOT NULL,
+    failures        integer     NOT NULL,
+    max_attempts    integer     NOT NULL,
+    priority        smallint    NOT NULL,
+    flags           smallint    NOT NULL,
+    lane            text        NOT NULL COLLATE pg_catalog."C"
+);
+CREATE UNIQUE INDEX ready_order ON workq.ready (queue_id, lane, priority, ready_since, job_id);
+ALTER TABLE workq.ready REPLICA IDENTITY USING INDEX ready_order;
+
+CREATE TABLE workq.leases (
+    job_id          bigint      NOT NULL,
+    ready_since     timestamptz NOT NULL,
+    queue_id        integer     NOT NULL,
+    attempt         integer     NOT NULL,
+    failures        integer     NOT NULL,
+    max_attempts    integer     NOT NULL,
+    priority        smallint    NOT NULL,
+    flags           smallint    NOT NULL,
+    lane            text        NOT NULL COLLATE pg_catalog."C",
+    claim_id        uuid        NOT NULL,
+    claimed_at      timestamptz NOT NULL,
+    deadline        timestamptz NOT NULL,
+    worker          text        NOT NULL COLLATE pg_catalog."C",
+    CONSTRAINT leases_pkey PRIMARY KEY (job_id)
+);
+CREATE INDEX leases_deadline ON workq.leases (queue_id, deadline, job_id);
+
+/* ready_since is the due time */
+CREATE TABLE workq.scheduled (
+    job_id          bigint      NOT NULL,
+    ready_since     timestamptz NOT NULL,
+    queue_id        integer     NOT NULL,
+    attempt         integer     NOT NULL,
+    failures        integer     NOT NULL,
+    max_attempts    integer     NOT NULL,
+    priority        smallint    NOT NULL,
+    flags           smallint    NOT NULL,
+    lane            text        NOT NULL COLLATE pg_catalog."C",
+    CONSTRAINT scheduled_pkey PRIMARY KEY (job_id)
+);
+CREATE INDEX scheduled_due ON workq.scheduled (queue_id, ready_since, job_id);
+
+CREATE TABLE workq.held (
+    job_id          bigint      NOT NULL,
+    ready_since     timestamptz NOT NULL,
+    queue_id        integer     NOT NULL,
+    attempt         integer     NOT NULL,
+    failures        integer     NOT NULL,
+    max_attempts    integer     NOT NULL,
+    priority        smallint    NOT NULL,
+    flags           smallint    NOT NULL,
+    lane            text        NOT NULL COLLATE pg_catalog."C",
+    held_at         timestamptz NOT NULL,
+    state           text        NOT NULL COLLATE pg_catalog."C",
+    reason          text,
+    CONSTRAINT held_pkey PRIMARY KEY (job_id)
+);
+CREATE INDEX held_queue ON workq.held (queue_id, job_id);
+
+CREATE TABLE workq.dedup (
+    queue_id        integer     NOT NULL,
+    dedup_key       text        NOT NULL COLLATE pg_catalog."C",
+    job_id          bigint      NOT NULL,
+    CONSTRAINT dedup_pkey PRIMARY KEY (queue_id, dedup_key)
+);
+
+/* ------------------------------------------------------------------------
+ * Live tables: storage, foreign hands
+ * ------------------------------------------------------------------------ */
+
+/*
+ * Vacuum comes after a few thousand dead rows and is throttled to a fraction
+ * of a core: with an old snapshot open it finds nothing to remove and must not
+ * cost more than that.  Nothing but inserts is no reason to vacuum here, and
+ * statistics matter only to the views.
+ */
+ALTER TABLE workq.ready SET (
+    vacuum_truncate = off,
+    autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_insert_threshold = -1,
+    autovacuum_vacuum_cost_delay = 10, autovacuum_vacuum_cost_limit = 200,
+    autovacuum_analyze_threshold = 50000, autovacuum_analyze_scale_factor = 0.5
+);
+/* renewing updates in place */
+ALTER TABLE workq.leases SET (
+    fillfactor = 80, vacuum_truncate = off,
+    autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_insert_threshold = -1,
+    autovacuum_vacuum_cost_delay = 10, autovacuum_vacuum_cost_limit = 200,
+    autovacuum_analyze_threshold = 50000, autovacuum_analyze_scale_factor = 0.5
+);
+ALTER TABLE workq.scheduled SET (
+    vacuum_truncate = off,
+    autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_insert_threshold = -1,
+    autovacuum_vacuum_cost_delay = 10, autovacuum_vacuum_cost_limit = 200,
+    autovacuum_analyze_threshold = 50000, autovacuum_analyze_scale_factor = 0.5
+);
+ALTER TABLE workq.held SET (
+    vacuum_truncate = off,
+    autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_insert_threshold = -1,
+    autovacuum_vacuum_cost_delay = 10, autovacuum_vacuum_cost_limit = 200,
+    autovacuum_analyze_threshold = 50000, autovacuum_analyze_scale_factor = 0.5
+);
+ALTER TABLE workq.dedup SET (
+    vacuum_truncate = off,
+    autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_insert_threshold = -1,
+    autovacuum_vacuum_cost_delay = 10, autovacuum_vacuum_cost_limit = 200,
+    autovacuum_analyze_threshold = 50000, autovacuum_analyze_scale_factor = 0.5
+);
+
+/*
+ * Direct access fires no triggers, so these see foreign hands only: a restore,
+ * logical replication's apply worker, a superuser.
+ */
+CREATE FUNCTION workq.foreign_write() RETURNS trigger
+AS 'MODULE_PATHNAME', 'workq_foreign_write'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+REVOKE ALL ON FUNCTION workq.foreign_write() FROM PUBLIC;
+COMMENT ON FUNCTION workq.foreign_write() IS
+'Trigger on the live tables and the catalog: when anybody but workq writes to them, the database''s queues are loaded into shared memory anew after that transaction.';
+
+CREATE TRIGGER foreign_write AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.queues
+    FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
+CREATE TRIGGER foreign_write AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.keys
+    FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
+CREATE TRIGGER foreign_write AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.grants
+    FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
+CREATE TRIGGER foreign_write AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.ready
+    FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
+CREATE TRIGGER foreign_write AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.leases
+    FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
+CREATE TRIGGER foreign_write AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.scheduled
+    FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
+CREATE TRIGGER foreign_write AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.held
+    FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
+CREATE TRIGGER foreign_write AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.dedup
+    FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
+ALTER TABLE workq.queues ENABLE ALWAYS TRIGGER foreign_write;
+ALTER TABLE workq.keys ENABLE ALWAYS TRIGGER foreign_write;
+ALTER TABLE workq.grants ENABLE ALWAYS TRIGGER foreign_write;
+ALTER TABLE workq.ready ENABLE ALWAYS TRIGGER foreign_write;
+ALTER TABLE workq.leases ENABLE ALWAYS TRIGGER foreign_write;
+ALTER TABLE workq.scheduled ENABLE ALWAYS TRIGGER foreign_write;
+ALTER TABLE workq.held ENABLE ALWAYS TRIGGER foreign_write;
+ALTER TABLE workq.dedup ENABLE ALWAYS TRIGGER foreign_write;
+
+/* ------------------------------------------------------------------------
+ * Dump and restore.  Segments are not members of the extension, so they are
+ * dumped like anybody's tables.
+ * ------------------------------------------------------------------------ */
+
+SELECT pg_catalog.pg_extension_config_dump('workq.job_ids'::pg_catalog.regclass, '');
+SELECT pg_catalog.pg_extension_config_dump('workq.queue_ids'::pg_catalog.regclass, '');
+SELECT pg_catalog.pg_extension_config_dump('workq.queues'::pg_catalog.regclass, '');
+SELECT pg_catalog.pg_extension_config_dump('workq.keys'::pg_catalog.regclass, '');
+SELECT pg_catalog.pg_extension_config_dump('workq.grants'::pg_catalog.regclass, '');
+SELECT pg_catalog.pg_extension_config_dump('workq.segments'::pg_catalog.regclass, '');
+SELECT pg_catalog.pg_extension_config_dump('workq.policies'::pg_catalog.regclass, '');
+SELECT pg_catalog.pg_extension_config_dump('workq.ready'::pg_catalog.regclass, '');
+SELECT pg_catalog.pg_extension_config_dump('workq.leases'::pg_catalog.regclass, '');
+SELECT pg_catalog.pg_extension_config_dump('workq.scheduled'::pg_catalog.regclass, '');
+SELECT pg_catalog.pg_extension_config_dump('workq.held'::pg_catalog.regclass, '');
+SELECT pg_catalog.pg_extension_config_dump('workq.dedup'::pg_catalog.regclass, '');
+
+/* ------------------------------------------------------------------------
+ * Queues.  None of the functions is STRICT: NULL where a value must be is an
+ * error that says so.
+ * ------------------------------------------------------------------------ */
+
+CREATE FUNCTION workq_create_queue(queue text, if_not_exists boolean DEFAULT false)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'workq_create_queue'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+/* the function does not check rights: EXECUTE on it is the right */
+REVOKE ALL ON FUNCTION workq_create_queue(text, boolean) FROM PUBLIC;
+COMMENT ON FUNCTION workq_create_queue(text, boolean) IS
+'Creates a queue that belongs to the current role and inherits every setting. queue: 1 to 255 bytes, no control characters, no surrounding white space. Returns true, or with if_not_exists false when the queue exists already (waits for a transaction that is creating it). EXECUTE on this function is the right to create queues, also by enqueueing; PUBLIC does not have it. Errors: 42710 exists, 22004/22023/54000 bad name, 53400 more than workq.max_queues.';
+
+CREATE FUNCTION workq_configure(
+    queue text,
+    strategy text DEFAULT NULL,
+    fairness_key text DEFAULT NULL,
+    quantum integer DEFAULT NULL,
+    starvation_age interval DEFAULT NULL,
+    starvation_mode text DEFAULT NULL,
+    promote_normal_after interval DEFAULT NULL,
+    promote_low_after interval DEFAULT NULL,
+    max_concurrent_per_key integer DEFAULT NULL,
+    default_weight integer DEFAULT NULL,
+    weights text DEFAULT NULL,
+    max_lease interval DEFAULT NULL,
+    max_attempts integer DEFAULT NULL,
+    retry_base interval DEFAULT NULL,
+    retry_cap interval DEFAULT NULL)
+RETURNS integer
+AS 'MODULE_PATHNAME', 'workq_configure'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_configure(text, text, text, integer, interval, text, interval, interval, integer, integer, text, interval, integer, interval, interval) IS
+'Gives a queue settings of its own instead of the server''s workq.* settings; what is NULL stays as it is. strategy: fifo or drr. fairness_key: tenant, binding, trigger-id or tenant-and-binding. quantum: 1 to 1000000. starvation_age: 0 (off) to 24 days. starvation_mode: bounded or strict. promote_normal_after, promote_low_after: 0 (off) to 24 days. max_concurrent_per_key: 0 (no limit) to 1000000. default_weight: 0 (paused) to 1000000. weights: key:weight,key:weight, each weight 0 to 1000000; replaces the queue''s list. max_lease: 1 to 24 days. max_attempts: 1 to 1000000. retry_base, retry_cap: 0 to 24 days. Intervals are whole milliseconds without months or years. Returns the queue''s policy version, a new one if anything changed. Needs the right to manage the queue. Errors: 42704 no such queue, 42501, 22004/22023/22008/54000 bad argument (nothing is changed).';
+
+CREATE FUNCTION workq_set_key(queue text, key text, weight integer DEFAULT NULL, max_concurrent integer DEFAULT NULL)
+RETURNS integer
+AS 'MODULE_PATHNAME', 'workq_set_key'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_set_key(text, text, integer, integer) IS
+'Gives one fairness key of a queue a weight (0 to 1000000; 0 pauses the key) and a cap on its leased jobs (0 to 1000000; 0 is no limit) of its own. One of the two alone leaves the other as it is; neither takes both away. key: a tenant, binding or trigger id as the queue''s fairness_key says; the empty string stands for jobs without one; tenant and binding are separated by U+001F. Returns the queue''s policy version, a new one if anything changed. Needs the right to manage the queue. Errors: 42704 no such queue, 42501, 22004/22023/54000 bad argument.';
+
+CREATE FUNCTION workq_reset(queue text, setting text DEFAULT NULL)
+RETURNS integer
+AS 'MODULE_PATHNAME', 'workq_reset'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_reset(text, text) IS
+'Lets a queue inherit a setting from the server''s workq.* setting again, or all of them if setting is NULL. setting: the name of an argument of workq_configure. What workq_set_key set stays. Returns the queue''s policy version, a new one if anything changed. Needs the right to manage the queue. Errors: 42704 no such queue, 42501, 22004/22023/54000 bad argument.';
+
+CREATE FUNCTION workq_drop_queue(queue text, confirm boolean DEFAULT false, if_exists boolean DEFAULT false)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'workq_drop_queue'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_drop_queue(text, boolean, boolean) IS
+'Drops a queue with its settings, keys, grants and all its live jobs, leased ones too: their claims are lost. The log of its jobs stays. Waits for every open transaction that has used workq, and makes later ones wait: set lock_timeout to bound that. Returns true, or with if_exists false when there is no such queue. Needs the right to manage the queue. Errors: 2BP01 without confirm (says how many jobs would go), 42704 no such queue, 42501, 22004/22023/54000 bad argument.';
+
+CREATE FUNCTION workq_pause(queue text, enqueue boolean DEFAULT false, reason text DEFAULT NULL)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'workq_pause'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_pause(text, boolean, text) IS
+'Stops claiming from a queue, and with enqueue => true also enqueueing into it; claims that are held go on. On a paused queue, enqueue says anew whether enqueueing stops, too. reason: up to 8192 bytes, kept in workq.policies. Returns true, or false if the queue was paused just so already. Needs the right to manage the queue. Errors: 42704 no such queue, 42501, 22004/22023/54000 bad argument.';
+
+CREATE FUNCTION workq_resume(queue text)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'workq_resume'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_resume(text) IS
+'Lets claiming from a queue and enqueueing into it go on. Returns true, or false if the queue was not paused. Needs the right to manage the queue. Errors: 42704 no such queue, 42501, 22004/22023/54000 bad argument.';
+
+CREATE FUNCTION workq_grant(queue text, role text, privilege text)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'workq_grant'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_grant(text, text, text) IS
+'Grants a role, and so its members, a right on a queue. role: the name of a role, or public for everybody. privilege: enqueue, claim (also renewing and ending claims), monitor (see it in the views), or manage (configure, pause, drop, grant; includes monitor). Returns true, or false if the role had that grant already. Needs to own or manage the queue. Errors: 42704 no such queue or role, 42501, 22004/22023/54000 bad argument.';
+
+CREATE FUNCTION workq_revoke(queue text, role text, privilege text)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'workq_revoke'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_revoke(text, text, text) IS
+'Takes a grant back that workq_grant gave, with the same arguments. role may also be the number of a role that has been dropped. Returns true, or false if there was no such grant. Needs to own or manage the queue. Errors: 42704 no such queue or role, 42501, 22004/22023/54000 bad argument.';
+
+/* ------------------------------------------------------------------------
+ * Enqueueing
+ * ------------------------------------------------------------------------ */
+
+CREATE FUNCTION workq_enqueue(
+    queue text,
+    payload jsonb,
+    priority text DEFAULT 'normal',
+    tenant text DEFAULT NULL,
+    binding text DEFAULT NULL,
+    trigger_id text DEFAULT NULL,
+    headers jsonb DEFAULT NULL,
+    delay interval DEFAULT NULL,
+    run_at timestamptz DEFAULT NULL,
+    dedup_key text DEFAULT NULL,
+    max_attempts integer DEFAULT NULL,
+    correlation text DEFAULT NULL)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'workq_enqueue'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_enqueue(text, jsonb, text, text, text, text, jsonb, interval, timestamptz, text, integer, text) IS
+'Enqueues a job and returns its id. The queue is created if it does not exist and the current role may create queues. payload, headers: up to 64 MB as jsonb. priority: high, normal or low. tenant, binding, trigger_id, dedup_key, correlation: 1 to 255 bytes, no control characters, no surrounding white space. delay (0 to 10 years) or run_at, not both: the job is due then; a run_at in the past is now. dedup_key: while a job with that key is alive in the queue, its id is returned and nothing is enqueued; waits for a transaction that is enqueueing one. max_attempts: 1 to 1000000 failures until the job is dead, else the queue''s. Needs the right to enqueue. Errors: 42704 no such queue, 42501, WQ002 enqueueing is paused, 22004/22023/22008/54000 bad argument, 53400 out of queues or segments.';
+
+CREATE FUNCTION workq_enqueue_batch(queue text, jobs jsonb)
+RETURNS TABLE(ord integer, job_id bigint, created boolean)
+AS 'MODULE_PATHNAME', 'workq_enqueue_batch'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_enqueue_batch(text, jsonb) IS
+'Enqueues many jobs, all or none. jobs: an array of up to 100000 objects whose members are the arguments of workq_enqueue but queue: payload (required), priority, tenant, binding, trigger_id, headers, delay, run_at, dedup_key, max_attempts, correlation. Returns a row per job in the order given: ord (from 1), job_id, and created: false if a living job with the same dedup_key took its place. Needs the right to enqueue. Errors: those of workq_enqueue; a bad element is named by its ord.';
+
+/* ------------------------------------------------------------------------
+ * Claiming
+ * ------------------------------------------------------------------------ */
+
+CREATE FUNCTION workq_claim(
+    queue text,
+    worker text,
+    lease interval DEFAULT '5 min',
+    max_jobs integer DEFAULT 1)
+RETURNS TABLE(
+    claim_id uuid,
+    job_id bigint,
+    queue text,
+    payload jsonb,
+    headers jsonb,
+    tenant text,
+    binding text,
+    trigger_id text,
+    priority text,
+    attempt integer,
+    failures integer,
+    max_attempts integer,
+    deadline timestamptz,
+    enqueued_at timestamptz,
+    selected_at timestamptz,
+    waited interval,
+    fairness_key text,
+    decision text,
+    promotion_deadline timestamptz,
+    round bigint,
+    credit bigint,
+    weight integer,
+    policy_version integer,
+    correlation text)
+AS 'MODULE_PATHNAME', 'workq_claim'
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10;
+COMMENT ON FUNCTION workq_claim(text, text, interval, integer) IS
+'Claims up to max_jobs (1 to 100000) jobs, those whose turn it is, in that order; no row if there is none. Never waits for another claimer. worker: who claims, 1 to 255 bytes. lease: how long the claims hold without renewal, at least 1 ms and at most the queue''s max_lease. Returns per job: claim_id, to be given to workq_renew and the outcome verbs; the job as it was enqueued; attempt (claims so far, this one included) and failures; deadline (when the lease ends); selected_at and waited (since it became ready); and why it was chosen: fairness_key, decision (priority, fair-share or starvation-deadline), promotion_deadline, round, credit, weight, policy_version. Needs the right to claim. Errors: 42704 no such queue, 42501, WQ002 the queue is paused, 22004/22023/22008/54000 bad argument.';
+
+CREATE FUNCTION workq_renew(claim_id uuid, lease interval DEFAULT '5 min', on_lost text DEFAULT 'error')
+RETURNS timestamptz
+AS 'MODULE_PATHNAME', 'workq_renew'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_renew(uuid, interval, text) IS
+'Extends a claim: its deadline becomes now plus lease (at least 1 ms), never earlier than it was and never later than when it was claimed plus the queue''s max_lease. Returns the deadline; NULL if the claim is lost and on_lost is report rather than error. Needs the right to claim. Errors: WQ001 the claim is lost, WQ003 max_lease is reached, WQ004 the job is to be cancelled, 42501, 22004/22023/22008 bad argument.';
+
+CREATE FUNCTION workq_renew_batch(claim_ids uuid[], lease interval DEFAULT '5 min', on_lost text DEFAULT 'report')
+RETURNS TABLE(ord integer, claim_id uuid, status text, sqlstate text, deadline timestamptz)
+AS 'MODULE_PATHNAME', 'workq_renew_batch'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_renew_batch(uuid[], interval, text) IS
+'workq_renew for up to 100000 claims. Returns a row per element in the order given: ord (from 1), claim_id, status (ok, or why not: lost, cancelled, lease limit), sqlstate (NULL, WQ001, WQ004, WQ003) and the deadline. With on_lost => error the first that is not renewed is an error instead. Needs the right to claim. Errors: those of workq_renew.';
+
+/* ------------------------------------------------------------------------
+ * Outcomes
+ * ------------------------------------------------------------------------ */
+
+CREATE FUNCTION workq_ack(claim_id uuid, result jsonb DEFAULT NULL, on_lost text DEFAULT 'error')
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'workq_ack'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_ack(uuid, jsonb, text) IS
+'Ends a claim: the job succeeded. result: up to 64 MB as jsonb, kept with the job. Returns true, false if this claim has been acknowledged before (nothing changes, the first result stays), and NULL if the claim is lost and on_lost is report rather than error. A claim past its deadline that nobody has taken back still counts. Needs the right to claim. Errors: WQ001 the claim is lost, 42501, 22004/22023/54000 bad argument.';
+
+CREATE FUNCTION workq_ack_batch(claim_ids uuid[], results jsonb[] DEFAULT NULL, on_lost text DEFAULT 'report')
+RETURNS TABLE(ord integer, claim_id uuid, status text, sqlstate text, deadline timestamptz)
+AS 'MODULE_PATHNAME', 'workq_ack_batch'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_ack_batch(uuid[], jsonb[], text) IS
+'workq_ack for up to 100000 claims. results: as many as claim_ids, or NULL. Returns a row per element in the order given: ord (from 1), claim_id, status (ok, repeated or lost), sqlstate (NULL or WQ001); deadline is NULL. With on_lost => error a lost claim is an error instead. Needs the right to claim. Errors: those of workq_ack, 2202E arrays of different lengths.';
+
+CREATE FUNCTION workq_fail(
+    claim_id uuid,
+    code text DEFAULT NULL,
+    message text DEFAULT NULL,
+    body jsonb DEFAULT NULL,
+    retry_in interval DEFAULT NULL,
+    on_fail text DEFAULT 'retry',
+    on_lost text DEFAULT 'error')
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'workq_fail'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_fail(uuid, text, text, jsonb, interval, text, text) IS
+'Ends a claim: a technical fault. The job is tried again after retry_in (0 to 10 years) or after a growing delay (the queue''s retry_base, doubled with every failure, at most retry_cap, give or take 20 percent), until it has failed max_attempts times: then it is dead and held. on_fail => hold_lease leaves it leased until the lease runs out instead of retry. code, message: up to 8192 bytes; body: up to 64 MB as jsonb. Returns true, false if this claim has failed before (nothing changes), and NULL if the claim is lost and on_lost is report rather than error. Needs the right to claim. Errors: WQ001 the claim is lost, 42501, 22004/22023/22008/54000 bad argument.';
+
+CREATE FUNCTION workq_fail_batch(
+    claim_ids uuid[],
+    codes text[] DEFAULT NULL,
+    messages text[] DEFAULT NULL,
+    bodies jsonb[] DEFAULT NULL,
+    retry_in interval DEFAULT NULL,
+    on_fail text DEFAULT 'retry',
+    on_lost text DEFAULT 'report')
+RETURNS TABLE(ord integer, claim_id uuid, status text, sqlstate text, deadline timestamptz)
+AS 'MODULE_PATHNAME', 'workq_fail_batch'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_fail_batch(uuid[], text[], text[], jsonb[], interval, text, text) IS
+'workq_fail for up to 100000 claims. codes, messages, bodies: as many as claim_ids, or NULL. Returns a row per element in the order given: ord (from 1), claim_id, status (ok, repeated or lost), sqlstate (NULL or WQ001); deadline is NULL. With on_lost => error a lost claim is an error instead. Needs the right to claim. Errors: those of workq_fail, 2202E arrays of different lengths.';
+
+CREATE FUNCTION workq_release(claim_id uuid, delay interval DEFAULT NULL, reason text DEFAULT NULL, on_lost text DEFAULT 'error')
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'workq_release'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_release(uuid, interval, text, text) IS
+'Gives a job back without blame: no failure is counted. Without delay it keeps its place; with one (0 to 10 years) it is due then. reason: up to 8192 bytes. Returns true, false if this claim has been released before (nothing changes), and NULL if the claim is lost and on_lost is report rather than error. Needs the right to claim. Errors: WQ001 the claim is lost, 42501, 22004/22023/22008/54000 bad argument.';
+
+CREATE FUNCTION workq_release_batch(claim_ids uuid[], delay interval DEFAULT NULL, reason text DEFAULT NULL, on_lost text DEFAULT 'report')
+RETURNS TABLE(ord integer, claim_id uuid, status text, sqlstate text, deadline timestamptz)
+AS 'MODULE_PATHNAME', 'workq_release_batch'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_release_batch(uuid[], interval, text, text) IS
+'workq_release for up to 100000 claims. Returns a row per element in the order given: ord (from 1), claim_id, status (ok, repeated or lost), sqlstate (NULL or WQ001); deadline is NULL. With on_lost => error a lost claim is an error instead. Needs the right to claim. Errors: those of workq_release.';
+
+/* ------------------------------------------------------------------------
+ * Jobs
+ * ------------------------------------------------------------------------ */
+
+CREATE FUNCTION workq_cancel(job_id bigint, reason text DEFAULT NULL)
+RETURNS text
+AS 'MODULE_PATHNAME', 'workq_cancel'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_cancel(bigint, text) IS
+'Cancels a job. Returns cancelled if nobody held it (it is done now); requested if a worker holds it, who learns of it at the next renewal (WQ004); finished if it was done already. reason: up to 8192 bytes. Needs the right to manage the queue. Errors: 42704 no such job, 42501, 22004/54000 bad argument.';
+
+CREATE FUNCTION workq_cancel_batch(job_ids bigint[], reason text DEFAULT NULL)
+RETURNS TABLE(ord integer, job_id bigint, status text, sqlstate text)
+AS 'MODULE_PATHNAME', 'workq_cancel_batch'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_cancel_batch(bigint[], text) IS
+'workq_cancel for up to 100000 jobs. Returns a row per element in the order given: ord (from 1), job_id, status (cancelled, requested, finished or missing), sqlstate (00000 or 42704). Needs the right to manage the queues. Errors: 42501, 22004/54000 bad argument.';
+
+CREATE FUNCTION workq_requeue(job_id bigint)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'workq_requeue'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_requeue(bigint) IS
+'Makes a held (dead or parked) job ready again, with its failures forgotten. Returns true, or false if the job is not held. Needs the right to manage the queue. Errors: 42704 no such job, 42501, 22004 bad argument.';
+
+CREATE FUNCTION workq_requeue_batch(job_ids bigint[])
+RETURNS TABLE(ord integer, job_id bigint, status text, sqlstate text)
+AS 'MODULE_PATHNAME', 'workq_requeue_batch'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_requeue_batch(bigint[]) IS
+'workq_requeue for up to 100000 jobs. Returns a row per element in the order given: ord (from 1), job_id, status (requeued, not_held or missing), sqlstate (00000 or 42704). Needs the right to manage the queues. Errors: 42501, 22004/54000 bad argument.';
+
+CREATE FUNCTION workq_requeue_all(queue text, max_jobs integer DEFAULT NULL)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'workq_requeue_all'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_requeue_all(text, integer) IS
+'Makes all held (dead and parked) jobs of a queue ready again, or at most max_jobs (at least 1) of them, lowest job id first. Skips those that others have in hand. Returns how many. Needs the right to manage the queue. Errors: 42704 no such queue, 42501, 22004/22023/54000 bad argument.';
+
+CREATE FUNCTION workq_purge(queue text, confirm boolean DEFAULT false, scheduled boolean DEFAULT false)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'workq_purge'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_purge(text, boolean, boolean) IS
+'Removes the ready jobs of a queue, with scheduled => true also those that are due later; never leased or held ones. Their log stays. Returns how many. Without confirm it is an error that says how many would go. Needs the right to manage the queue. Errors: 2BP01 without confirm, 42704 no such queue, 42501, 22004/22023/54000 bad argument.';
+
+CREATE FUNCTION workq_job(job_id bigint)
+RETURNS TABLE(
+    job_id bigint,
+    queue text,
+    state text,
+    priority text,
+    tenant text,
+    binding text,
+    trigger_id text,
+    payload jsonb,
+    headers jsonb,
+    correlation text,
+    dedup_key text,
+    enqueued_at timestamptz,
+    since timestamptz,
+    attempt integer,
+    failures integer,
+    max_attempts integer,
+    worker text,
+    claim_id uuid,
+    deadline timestamptz,
+    outcome text,
+    result jsonb,
+    error_code text,
+    error_message text,
+    history jsonb)
+AS 'MODULE_PATHNAME', 'workq_job'
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1;
+COMMENT ON FUNCTION workq_job(bigint) IS
+'All about one job, or no row if there is none that the current role may see: how it was enqueued; state (ready, scheduled, leased, dead, parked, done, ...) and since when; who holds it until when; its outcome with result or error; and history, an array of all events with their times, claims and scheduling decisions. Needs the right to monitor the queue; payload, headers, result and claim_id are NULL unless the role may claim or manage. Errors: 22004 bad argument.';
+
+CREATE FUNCTION workq_check()
+RETURNS TABLE(queue text, lane text, item text, memory text, tables text)
+AS 'MODULE_PATHNAME', 'workq_check'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+REVOKE ALL ON FUNCTION workq_check() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION workq_check() TO pg_monitor;
+COMMENT ON FUNCTION workq_check() IS
+'Compares shared memory with the tables and returns a row per difference: the queue, the lane, what differs, its value in memory and in the tables. No row is what you want. Locks the live tables against writing while it looks, so it waits for open transactions that have used workq. EXECUTE is granted to pg_monitor.';
+
+/* ------------------------------------------------------------------------
+ * What the views are made of.  Functions in a view run as the role that looks,
+ * tables are read as the view's owner.  All of these check the current role's
+ * rights, so that PUBLIC may call them: a view's reader must.
+ * ------------------------------------------------------------------------ */
+
+CREATE FUNCTION workq.may_monitor(queue_id integer)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'workq_may_monitor'
+LANGUAGE c STABLE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION workq.may_monitor(integer) IS
+'May the current role monitor this queue? False also for a queue that does not exist, and for NULL.';
+
+CREATE FUNCTION workq.may_see_payload(queue_id integer)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'workq_may_see_payload'
+LANGUAGE c STABLE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION workq.may_see_payload(integer) IS
+'May the current role claim from this queue or manage it, and so see payloads and claim ids? False also for a queue that does not exist, and for NULL.';
+
+CREATE FUNCTION workq.clock()
+RETURNS timestamptz
+AS 'MODULE_PATHNAME', 'workq_clock'
+LANGUAGE c VOLATILE PARALLEL UNSAFE COST 1;
+COMMENT ON FUNCTION workq.clock() IS
+'The time by which workq goes: clock_timestamp(), plus workq.clock_offset in tests.';
+
+CREATE FUNCTION workq.queue_counters()
+RETURNS TABLE(
+    queue_id integer,
+    ready bigint,
+    scheduled bigint,
+    leased bigint,
+    held bigint,
+    enqueued bigint,
+    done bigint,
+    failed bigint,
+    oldest_ready timestamptz,
+    next_due timestamptz)
+AS 'MODULE_PATHNAME', 'workq_queue_counters'
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100;
+COMMENT ON FUNCTION workq.queue_counters() IS
+'A row per queue that the current role may monitor: how many jobs are ready, scheduled, leased and held; how many were enqueued, done and failed since the queue was loaded into shared memory; since when the oldest is ready; when the next is due. From shared memory, or, on a standby and before the queues are loaded, counted in the tables; on a standby, enqueued, done and failed are NULL.';
+
+CREATE FUNCTION workq.queue_settings()
+RETURNS TABLE(queue_id integer, setting text, value text, own boolean)
+AS 'MODULE_PATHNAME', 'workq_queue_settings'
+LANGUAGE c STABLE PARALLEL UNSAFE ROWS 1000;
+COMMENT ON FUNCTION workq.queue_settings() IS
+'A row per setting of each queue that the current role may monitor: its value as workq_configure takes it, and whether it is the queue''s own.';
+
+CREATE FUNCTION workq.job_payload(job_id bigint)
+RETURNS jsonb
+AS 'MODULE_PATHNAME', 'workq_job_payload'
+LANGUAGE c STABLE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION workq.job_payload(bigint) IS
+'The payload of a job; NULL if there is none that the current role may see (may claim from or manage its queue).';
+
+CREATE FUNCTION workq.job_error(job_id bigint, OUT code text, OUT message text)
+AS 'MODULE_PATHNAME', 'workq_job_error'
+LANGUAGE c STABLE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION workq.job_error(bigint) IS
+'The code and message of the last response that reported a fault of this job; NULLs if there is none that the current role may see (may monitor its queue).';
+
+/* ------------------------------------------------------------------------
+ * Views
+ * ------------------------------------------------------------------------ */
+
+CREATE VIEW workq.queue_overview WITH (security_barrier) AS
+SELECT
+    q.name AS queue,
+    pg_catalog.pg_get_userbyid(q.owner) AS owner,
+    s.value AS strategy,
+    q.paused,
+    q.enqueue_paused,
+    c.ready,
+    c.scheduled,
+    c.leased,
+    c.held,
+    c.enqueued,
+    c.done,
+    c.failed,
+    CASE WHEN c.oldest_ready IS NOT NULL THEN
+        GREATEST(workq.clock() OPERATOR(pg_catalog.-) c.oldest_ready, '0'::pg_catalog.interval)
+    END AS oldest_ready_age,
+    c.next_due,
+    q.policy_version,
+    q.created_at
+FROM workq.queues q
+JOIN workq.queue_counters() c ON c.queue_id OPERATOR(pg_catalog.=) q.queue_id
+JOIN workq.queue_settings() s ON s.queue_id OPERATOR(pg_catalog.=) q.queue_id
+    AND s.setting OPERATOR(pg_catalog.=) 'strategy'::pg_catalog.text
+WHERE workq.may_monitor(q.queue_id);
+COMMENT ON VIEW workq.queue_overview IS
+'One row per queue that the current role may monitor: its state and how many jobs are where. enqueued, done and failed count since the queue was loaded into shared memory and are NULL on a standby. The counts are cheap: nothing counts a table but on a standby.';
+
+CREATE VIEW workq.active_claims WITH (security_barrier) AS
+SELECT
+    q.name AS queue,
+    l.job_id,
+    CASE WHEN workq.may_see_payload(l.queue_id) THEN l.claim_id END AS claim_id,
+    l.worker,
+    l.attempt,
+    l.failures,
+    l.max_attempts,
+    CASE l.priority WHEN 0 THEN 'high' WHEN 1 THEN 'normal' ELSE 'low' END AS priority,
+    l.lane,
+    l.claimed_at,
+    GREATEST(workq.clock() OPERATOR(pg_catalog.-) l.claimed_at, '0'::pg_catalog.interval) AS age,
+    l.deadline,
+    l.deadline OPERATOR(pg_catalog.-) workq.clock() AS time_to_deadline,
+    l.deadline OPERATOR(pg_catalog.<=) workq.clock() AS expired,
+    (l.flags OPERATOR(pg_catalog.&) 4::pg_catalog.int2) OPERATOR(pg_catalog.<>) 0::pg_catalog.int2 AS cancel_requested,
+    (l.flags OPERATOR(pg_catalog.&) 2::pg_catalog.int2) OPERATOR(pg_catalog.<>) 0::pg_catalog.int2 AS failed
+FROM workq.leases l
+JOIN workq.queues q ON q.queue_id OPERATOR(pg_catalog.=) l.queue_id
+WHERE workq.may_monitor(l.queue_id);
+COMMENT ON VIEW workq.active_claims IS
+'One row per claim that is held, of queues that the current role may monitor: by whom, since when, until when. time_to_deadline is negative and expired true when the lease has run out and nobody has taken the job back yet. claim_id is NULL unless the role may claim from or manage the queue. failed: reported failed, but held until its lease ends.';
+
+CREATE VIEW workq.held_jobs WITH (security_barrier) AS
+SELECT
+    q.name AS queue,
+    h.job_id,
+    h.state,
+    h.held_at AS held_since,
+    h.attempt,
+    h.failures,
+    h.max_attempts,
+    CASE h.priority WHEN 0 THEN 'high' WHEN 1 THEN 'normal' ELSE 'low' END AS priority,
+    h.lane,
+    h.reason,
+    (workq.job_error(h.job_id)).code AS error_code,
+    (workq.job_error(h.job_id)).message AS error_message,
+    workq.job_payload(h.job_id) AS payload
+FROM workq.held h
+JOIN workq.queues q ON q.queue_id OPERATOR(pg_catalog.=) h.queue_id
+WHERE workq.may_monitor(h.queue_id);
+COMMENT ON VIEW workq.held_jobs IS
+'One row per job that is set aside (dead or parked), of queues that the current role may monitor: since when, why, and the last error. payload is NULL unless the role may claim from or manage the queue. workq_requeue makes a job ready again.';
+
+CREATE VIEW workq.settings WITH (security_barrier) AS
+SELECT
+    q.name AS queue,
+    s.setting,
+    s.value,
+    s.own
+FROM workq.queues q
+JOIN workq.queue_settings() s ON s.queue_id OPERATOR(pg_catalog.=) q.queue_id
+WHERE workq.may_monitor(q.queue_id);
+COMMENT ON VIEW workq.settings IS
+'One row per setting of each queue that the current role may monitor: its value as workq_configure takes it, and whether it is the queue''s own or inherited from the server''s workq.* setting.';
+
+GRANT SELECT ON workq.queue_overview, workq.active_claims, workq.held_jobs, workq.settings TO PUBLIC;

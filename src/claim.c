@@ -1,0 +1,758 @@
+/*-------------------------------------------------------------------------
+ *
+ * claim.c
+ *	  workq_claim: the next jobs, under a lease.
+ *
+ * For each job: reserve a turn (sched.c says which lane), look for the best
+ * job there, delete its ready row without waiting, insert its lease.  A turn
+ * whose look finds nothing is given back.  When nothing is offered, a job that
+ * is due or whose lease has expired, and that the background worker has not
+ * moved yet, is taken directly, but only to be returned.
+ *
+ * Order within a lane: effective rank, ready_since, job_id.  A job's rank is
+ * its priority, or that of high once it has been ready for long enough.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+#include "access.h"
+#include "args.h"
+#include "compat.h"
+#include "errors.h"
+#include "guc.h"
+#include "lease.h"
+#include "queue.h"
+#include "sched.h"
+#include "store.h"
+#include "xact.h"
+
+PG_FUNCTION_INFO_V1(workq_claim);
+
+#define CLAIM_COLUMNS	24
+
+/* One call of workq_claim. */
+typedef struct Claim
+{
+	WorkqStore *store;
+	ReturnSetInfo *rsinfo;
+	MemoryContext per_job;
+	char	   *queue_name;
+	char	   *worker;
+	int32		queue_id;
+	int			queue;			/* number in shared memory */
+	int64		settings[WORKQ_N_SETTINGS];
+	TimestampTz now;			/* one reading of the clock for all */
+	int64		lease;			/* microseconds */
+	int			wanted;
+	int			got;
+	List	   *lanes;			/* of ClaimLane */
+} Claim;
+
+/* A lane that the call is looking into. */
+typedef struct ClaimLane
+{
+	WorkqLook  *look;
+	WorkqCursor *cursor[WORKQ_PRIORITIES];
+	bool		has_head[WORKQ_PRIORITIES]; /* the cursor is on a candidate */
+	WorkqCursor *exact_cursor[WORKQ_PRIORITIES];
+	int			exact_head[WORKQ_PRIORITIES];	/* index into look->exact, -1 */
+	bool		exact_locked[WORKQ_MAX_EXACT];
+	bool		locked;			/* met a row that was merely locked */
+	bool		exhausted;
+} ClaimLane;
+
+/* ------------------------------------------------------------------------
+ * Looking into a lane
+ * ------------------------------------------------------------------------ */
+
+static ClaimLane *
+lane_open(Claim *claim, int number)
+{
+	ClaimLane  *lane;
+	ListCell   *lc;
+	int			p;
+
+	foreach(lc, claim->lanes)
+	{
+		lane = (ClaimLane *) lfirst(lc);
+		if (lane->look->lane == number)
+			return lane;
+	}
+	lane = palloc0(sizeof(ClaimLane));
+	lane->look = workq_sched_look_begin(claim->queue, number);
+	for (p = 0; p < WORKQ_PRIORITIES; p++)
+		lane->exact_head[p] = -1;
+	claim->lanes = lappend(claim->lanes, lane);
+	return lane;
+}
+
+static void
+lane_close(ClaimLane *lane)
+{
+	int			p;
+
+	for (p = 0; p < WORKQ_PRIORITIES; p++)
+	{
+		if (lane->cursor[p] != NULL)
+			workq_store_end(lane->cursor[p]);
+		if (lane->exact_cursor[p] != NULL)
+			workq_store_end(lane->exact_cursor[p]);
+	}
+	workq_sched_look_end(lane->look, lane->exhausted && !lane->locked);
+	pfree(lane);
+}
+
+/*
+ * See that the walk of a priority stands on a candidate, or has ended.
+ */
+static bool
+walk_to_head(Claim *claim, ClaimLane *lane, const char *key, int p)
+{
+	WorkqWalk  *walk = &lane->look->walk[p];
+
+	if (lane->has_head[p])
+		return true;
+	if (walk->ended)
+		return false;
+	if (lane->look->empty[p])
+	{
+		walk->ended = true;
+		return false;
+	}
+	if (lane->cursor[p] == NULL)
+		lane->cursor[p] = workq_store_ready_cursor(claim->store,
+												   claim->queue_id, key, p,
+												   walk->from);
+	for (;;)
+	{
+		CHECK_FOR_INTERRUPTS();
+		switch (workq_store_next(lane->cursor[p]))
+		{
+			case WORKQ_ROW_END:
+				walk->ended = true;
+				return false;
+			case WORKQ_ROW_PASS:
+				workq_walk_pass(walk, workq_store_pos(lane->cursor[p]));
+				break;
+			case WORKQ_ROW_CANDIDATE:
+				lane->has_head[p] = true;
+				return true;
+		}
+	}
+}
+
+static bool
+pos_before(WorkqPos a, WorkqPos b)
+{
+	return a.since < b.since || (a.since == b.since && a.job_id < b.job_id);
+}
+
+/*
+ * The lowest exact position of a priority that is still to be tried, or -1.
+ */
+static int
+lowest_exact(ClaimLane *lane, int p)
+{
+	WorkqLook  *look = lane->look;
+	int			best = -1;
+	int			i;
+
+	for (i = 0; i < look->n_exact; i++)
+	{
+		if (look->exact[i].priority == p && !look->exact[i].tried &&
+			!lane->exact_locked[i] &&
+			(best < 0 || pos_before(look->exact[i].pos, look->exact[best].pos)))
+			best = i;
+	}
+	return best;
+}
+
+/*
+ * Look up an exact position.  True: its cursor stands on a candidate.
+ */
+static bool
+exact_lookup(Claim *claim, ClaimLane *lane, const char *key, int p, int i)
+{
+	WorkqPos	pos = lane->look->exact[i].pos;
+	WorkqPos	after = pos;
+	WorkqPos	found;
+
+	after.job_id--;
+	lane->exact_cursor[p] = workq_store_ready_cursor(claim->store,
+													 claim->queue_id, key, p,
+													 after);
+	if (workq_store_next(lane->exact_cursor[p]) == WORKQ_ROW_CANDIDATE)
+	{
+		found = workq_store_pos(lane->exact_cursor[p]);
+		if (found.since == pos.since && found.job_id == pos.job_id)
+		{
+			lane->exact_head[p] = i;
+			return true;
+		}
+	}
+	workq_store_end(lane->exact_cursor[p]);
+	lane->exact_cursor[p] = NULL;
+	lane->look->exact[i].tried = true;
+	return false;
+}
+
+/*
+ * The first candidate of a priority: from an exact position or from the walk.
+ * NULL when there is none.
+ */
+static WorkqCursor *
+lane_head(Claim *claim, ClaimLane *lane, const char *key, int p, WorkqPos *pos)
+{
+	bool		walked = walk_to_head(claim, lane, key, p);
+
+	if (walked)
+		*pos = workq_store_pos(lane->cursor[p]);
+	while (lane->exact_head[p] < 0)
+	{
+		int			i = lowest_exact(lane, p);
+
+		if (i < 0 || (walked && pos_before(*pos, lane->look->exact[i].pos)))
+			return walked ? lane->cursor[p] : NULL;
+		exact_lookup(claim, lane, key, p, i);
+	}
+	if (walked &&
+		pos_before(*pos, lane->look->exact[lane->exact_head[p]].pos))
+		return lane->cursor[p];
+	*pos = lane->look->exact[lane->exact_head[p]].pos;
+	return lane->exact_cursor[p];
+}
+
+/*
+ * Effective rank: priority, or that of high when promoted by age.
+ */
+static int
+rank_of(Claim *claim, int priority, TimestampTz since, bool *promoted)
+{
+	int64		after = 0;
+
+	*promoted = false;
+	if (priority == WORKQ_NORMAL)
+		after = claim->settings[WORKQ_SET_PROMOTE_NORMAL_AFTER];
+	else if (priority == WORKQ_LOW)
+		after = claim->settings[WORKQ_SET_PROMOTE_LOW_AFTER];
+	if (after > 0 && claim->now - since >= after * 1000)
+	{
+		*promoted = true;
+		return WORKQ_HIGH;
+	}
+	return priority;
+}
+
+/*
+ * Try to take the row on which a head stands; move on from it in any case.
+ */
+static WorkqTake
+take_head(ClaimLane *lane, WorkqCursor *cursor, int p, WorkqPos pos,
+		  WorkqJob *job)
+{
+	WorkqTake	result = workq_store_take(cursor);
+
+	if (result == WORKQ_TAKEN)
+		workq_store_row(cursor, job);
+	if (cursor == lane->cursor[p])
+	{
+		lane->has_head[p] = false;
+		if (result == WORKQ_LOCKED)
+			lane->look->walk[p].blocked = true;
+		else
+			workq_walk_pass(&lane->look->walk[p], pos);
+	}
+	else
+	{
+		if (result == WORKQ_LOCKED)
+			lane->exact_locked[lane->exact_head[p]] = true;
+		else
+			lane->look->exact[lane->exact_head[p]].tried = true;
+		workq_store_end(cursor);
+		lane->exact_cursor[p] = NULL;
+		lane->exact_head[p] = -1;
+	}
+	if (result == WORKQ_LOCKED)
+		lane->locked = true;
+	return result;
+}
+
+/*
+ * Take the best job of a lane.
+ */
+static bool
+lane_take(Claim *claim, ClaimLane *lane, const char *key, WorkqJob *job,
+		  bool *promoted)
+{
+	for (;;)
+	{
+		WorkqCursor *best = NULL;
+		WorkqPos	best_pos = {0, 0};
+		int			best_rank = 0;
+		int			best_p = 0;
+		int			p;
+
+		for (p = 0; p < WORKQ_PRIORITIES; p++)
+		{
+			WorkqPos	pos = {0, 0};
+			WorkqCursor *head = lane_head(claim, lane, key, p, &pos);
+			bool		aged;
+			int			rank;
+
+			if (head == NULL)
+				continue;
+			rank = rank_of(claim, p, pos.since, &aged);
+			if (best == NULL || rank < best_rank ||
+				(rank == best_rank && pos_before(pos, best_pos)))
+			{
+				best = head;
+				best_pos = pos;
+				best_rank = rank;
+				best_p = p;
+				*promoted = aged;
+			}
+		}
+		if (best == NULL)
+		{
+			lane->exhausted = true;
+			return false;
+		}
+		if (take_head(lane, best, best_p, best_pos, job) == WORKQ_TAKEN)
+			return true;
+	}
+}
+
+/* ------------------------------------------------------------------------
+ * Granting a claim
+ * ------------------------------------------------------------------------ */
+
+static void
+set_text(Datum *values, bool *nulls, int i, const char *value)
+{
+	nulls[i] = (value == NULL);
+	if (value != NULL)
+		values[i] = CStringGetTextDatum(value);
+}
+
+static void
+set_jsonb(Datum *values, bool *nulls, int i, Jsonb *value)
+{
+	nulls[i] = (value == NULL);
+	if (value != NULL)
+		values[i] = JsonbPGetDatum(value);
+}
+
+/*
+ * The row that the caller gets.
+ */
+static void
+return_claim(Claim *claim, const WorkqLease *lease, const WorkqJobRow *row,
+			 const WorkqEvent *event)
+{
+	Datum		values[CLAIM_COLUMNS];
+	bool		nulls[CLAIM_COLUMNS];
+	Interval	waited;
+
+	memset(nulls, 0, sizeof(nulls));
+	memset(&waited, 0, sizeof(waited));
+	waited.time = Max(claim->now - lease->job.since, 0);
+	values[0] = UUIDPGetDatum(&lease->claim_id);
+	values[1] = Int64GetDatum(lease->job.job_id);
+	set_text(values, nulls, 2, claim->queue_name);
+	set_jsonb(values, nulls, 3, row->payload);
+	set_jsonb(values, nulls, 4, row->headers);
+	set_text(values, nulls, 5, row->tenant);
+	set_text(values, nulls, 6, row->binding);
+	set_text(values, nulls, 7, row->trigger_id);
+	set_text(values, nulls, 8, workq_priority_names[lease->job.priority]);
+	values[9] = Int32GetDatum(lease->job.attempt);
+	values[10] = Int32GetDatum(lease->job.failures);
+	values[11] = Int32GetDatum(lease->job.max_attempts);
+	values[12] = TimestampTzGetDatum(lease->deadline);
+	values[13] = TimestampTzGetDatum(row->enqueued_at);
+	values[14] = TimestampTzGetDatum(claim->now);
+	values[15] = IntervalPGetDatum(&waited);
+	set_text(values, nulls, 16, event->fairness_key);
+	set_text(values, nulls, 17, event->decision);
+	nulls[18] = (event->promotion_deadline == DT_NOBEGIN);
+	values[18] = TimestampTzGetDatum(event->promotion_deadline);
+	nulls[19] = nulls[20] = nulls[21] = !event->has_share;
+	values[19] = Int64GetDatum(event->round);
+	values[20] = Int64GetDatum(event->credit);
+	values[21] = Int32GetDatum(event->weight);
+	values[22] = Int32GetDatum(event->policy_version);
+	set_text(values, nulls, 23, row->correlation);
+	tuplestore_putvalues(claim->rsinfo->setResult, claim->rsinfo->setDesc,
+						 values, nulls);
+}
+
+/*
+ * When will age raise the job's rank?  DT_NOBEGIN for never.
+ */
+static TimestampTz
+promotion_deadline(Claim *claim, const WorkqJob *job)
+{
+	int64		after = 0;
+
+	if (job->priority == WORKQ_NORMAL)
+		after = claim->settings[WORKQ_SET_PROMOTE_NORMAL_AFTER];
+	else if (job->priority == WORKQ_LOW)
+		after = claim->settings[WORKQ_SET_PROMOTE_LOW_AFTER];
+	return after > 0 ? job->since + after * 1000 : DT_NOBEGIN;
+}
+
+/*
+ * Give the job, whose live row has been taken, to the caller.  False: the log
+ * does not know it (a foreign hand's row), it is dropped.
+ */
+static bool
+grant(Claim *claim, const WorkqJob *job, const WorkqSelection *selection,
+	  bool promoted)
+{
+	WorkqLease	lease;
+	WorkqJobRow row;
+	WorkqEvent	event;
+	WorkqPos	pos;
+
+	if (!workq_store_job(claim->store, job->job_id, &row))
+	{
+		ereport(WARNING,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("job " INT64_FORMAT " of queue \"%s\" is not in the log and is dropped",
+						job->job_id, claim->queue_name)));
+		return false;
+	}
+	lease.job = *job;
+	lease.job.attempt++;
+	lease.job.flags &= ~WORKQ_JOB_HOLD_LEASE;
+	workq_claim_id_make(job->job_id, &lease.claim_id);
+	lease.claimed_at = claim->now;
+	lease.deadline = claim->now + claim->lease;
+	lease.worker = claim->worker;
+	workq_store_add_lease(claim->store, &lease);
+
+	workq_store_event_init(&event, "claimed", &lease.job, claim->now);
+	event.has_claim = true;
+	event.claim_id = lease.claim_id;
+	event.worker = lease.worker;
+	event.deadline = lease.deadline;
+	event.ready_since = job->since;
+	event.lane = job->lane;
+	event.policy_version = selection->policy_version;
+	event.fairness_key = workq_fairness_key_of(claim->settings, row.tenant,
+											   row.binding, row.trigger_id);
+	event.has_share = selection->has_share;
+	event.round = selection->round;
+	event.credit = selection->credit;
+	event.weight = selection->weight;
+	if (selection->decision != NULL)
+	{
+		event.decision = selection->decision;
+		event.promotion_deadline = selection->promotion_deadline;
+	}
+	else
+	{
+		event.decision = promoted ? "starvation-deadline" : "priority";
+		event.promotion_deadline = promotion_deadline(claim, job);
+	}
+	workq_store_add_event(claim->store, &event);
+	return_claim(claim, &lease, &row, &event);
+
+	pos.since = lease.deadline;
+	pos.job_id = job->job_id;
+	workq_xact_row(WORKQ_CHANGE_LEASE_ADD, claim->queue, -1, 0, pos);
+	claim->got++;
+	return true;
+}
+
+/* ------------------------------------------------------------------------
+ * The ways to find a job
+ * ------------------------------------------------------------------------ */
+
+/*
+ * One turn of the scheduler.  False: nothing is offered any more.
+ */
+static bool
+claim_offered(Claim *claim)
+{
+	WorkqSelection selection;
+	WorkqChange *change;
+	ClaimLane  *lane;
+	WorkqJob	job;
+	bool		promoted = false;
+	MemoryContext old;
+
+	if (!workq_sched_select(claim->queue, claim->now, &selection))
+		return false;
+	lane = lane_open(claim, selection.lane);
+	if (lane->exhausted ||
+		!lane_take(claim, lane, selection.key, &job, &promoted))
+	{
+		workq_sched_undo(claim->queue, &selection);
+		claim->lanes = list_delete_ptr(claim->lanes, lane);
+		if (lane->locked)
+		{
+			/* it stays on offer; do not come back to it in this call */
+			lane_close(lane);
+			return false;
+		}
+		lane_close(lane);
+		return true;
+	}
+
+	change = workq_xact_last();
+	change->kind = WORKQ_CHANGE_CLAIM;
+	change->priority = job.priority;
+	change->pos.since = job.since;
+	change->pos.job_id = job.job_id;
+	old = MemoryContextSwitchTo(claim->per_job);
+	if (!grant(claim, &job, &selection, promoted))
+	{
+		workq_sched_unreserve(claim->queue, selection.lane);
+		workq_xact_last()->kind = WORKQ_CHANGE_READY_TAKE;
+	}
+	MemoryContextSwitchTo(old);
+	return true;
+}
+
+/*
+ * Reserve a place for the job a cursor stands on, and take it.  What undoes
+ * both is in the list of changes before they are done; the reservation's is
+ * the last.
+ */
+static bool
+take_directly(Claim *claim, WorkqCursor *cursor, WorkqWalk *walk,
+			  WorkqChangeKind kind, const char *key, WorkqSelection *selection)
+{
+	WorkqPos	pos = workq_store_pos(cursor);
+	int			lane = -1;
+	WorkqTake	taken;
+
+	if (kind == WORKQ_CHANGE_LEASE_END)
+		lane = workq_sched_pin_lane(claim->queue, key);
+	workq_xact_change(kind, claim->queue, lane)->pos = pos;
+	if (workq_sched_select_lane(claim->queue, key, claim->now, selection))
+	{
+		taken = workq_store_take(cursor);
+		if (taken == WORKQ_TAKEN)
+		{
+			workq_walk_pass(walk, pos);
+			return true;
+		}
+		workq_sched_undo(claim->queue, selection);
+	}
+	else
+		taken = WORKQ_LOCKED;	/* it stays where it is */
+	workq_xact_drop_last();
+	if (lane >= 0)
+		workq_sched_unpin_lane(claim->queue, lane);
+	if (taken == WORKQ_LOCKED)
+		walk->blocked = true;
+	else
+		workq_walk_pass(walk, pos);
+	return false;
+}
+
+/*
+ * Move a walk along due times or deadlines on.  END: nothing more is overdue.
+ */
+static WorkqRow
+next_overdue(Claim *claim, WorkqCursor *cursor, WorkqWalk *walk)
+{
+	WorkqRow	row = workq_store_next(cursor);
+	WorkqPos	pos;
+
+	CHECK_FOR_INTERRUPTS();
+	if (row == WORKQ_ROW_END)
+	{
+		walk->ended = true;
+		return row;
+	}
+	pos = workq_store_pos(cursor);
+	if (row == WORKQ_ROW_PASS)
+		workq_walk_pass(walk, pos);
+	else if (pos.since > claim->now)
+	{
+		workq_walk_stop(walk, pos);
+		return WORKQ_ROW_END;
+	}
+	return row;
+}
+
+/*
+ * A job that is due and not yet moved to ready.
+ */
+static void
+claim_due(Claim *claim)
+{
+	WorkqWalk  *walk;
+	WorkqCursor *cursor;
+	WorkqRow	row;
+
+	walk = workq_sched_time_begin(claim->queue, WORKQ_TIME_DUE, claim->now);
+	if (walk == NULL)
+		return;
+	cursor = workq_store_due_cursor(claim->store, claim->queue_id, walk->from);
+	while (claim->got < claim->wanted)
+	{
+		WorkqSelection selection;
+		WorkqJob	job;
+
+		row = next_overdue(claim, cursor, walk);
+		if (row == WORKQ_ROW_END)
+			break;
+		if (row == WORKQ_ROW_PASS)
+			continue;
+		workq_store_row(cursor, &job);
+		if (take_directly(claim, cursor, walk, WORKQ_CHANGE_DUE_TAKE,
+						  job.lane, &selection) &&
+			!grant(claim, &job, &selection, false))
+			workq_sched_undo(claim->queue, &selection);
+	}
+	workq_store_end(cursor);
+	workq_sched_time_end(walk);
+}
+
+/*
+ * A job whose lease has expired.  One that must not be claimed again (dead,
+ * cancelled) is left to the background worker: in a long transaction we would
+ * hide whatever we moved and do not return.
+ */
+static void
+claim_expired(Claim *claim)
+{
+	WorkqWalk  *walk;
+	WorkqCursor *cursor;
+	WorkqRow	row;
+
+	walk = workq_sched_time_begin(claim->queue, WORKQ_TIME_EXPIRY, claim->now);
+	if (walk == NULL)
+		return;
+	cursor = workq_store_expired_cursor(claim->store, claim->queue_id,
+										walk->from);
+	while (claim->got < claim->wanted)
+	{
+		WorkqSelection selection;
+		WorkqLease	lease;
+
+		row = next_overdue(claim, cursor, walk);
+		if (row == WORKQ_ROW_END)
+			break;
+		if (row == WORKQ_ROW_PASS)
+			continue;
+		workq_store_lease_row(cursor, &lease);
+		if (workq_lease_next_state(&lease) != WORKQ_LEASE_TO_READY)
+		{
+			walk->blocked = true;
+			continue;
+		}
+		if (!take_directly(claim, cursor, walk, WORKQ_CHANGE_LEASE_END,
+						   lease.job.lane, &selection))
+			continue;
+		workq_lease_log_expiry(claim->store, &lease, claim->now);
+		if (!grant(claim, &lease.job, &selection, false))
+			workq_sched_undo(claim->queue, &selection);
+	}
+	workq_store_end(cursor);
+	workq_sched_time_end(walk);
+}
+
+static void
+claim_jobs(Claim *claim)
+{
+	int			idle = 0;
+
+	claim->per_job = AllocSetContextCreate(CurrentMemoryContext,
+										   "workq claim",
+										   ALLOCSET_DEFAULT_SIZES);
+	workq_xact_offer_own(claim->queue);
+	while (claim->got < claim->wanted)
+	{
+		int			before = claim->got;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!claim_offered(claim))
+			break;
+		MemoryContextReset(claim->per_job);
+
+		/*
+		 * A lane that changes whenever we have found it empty is somebody
+		 * else's business.
+		 */
+		idle = claim->got > before ? 0 : idle + 1;
+		if (idle > 100)
+			break;
+	}
+	while (claim->lanes != NIL)
+	{
+		lane_close(linitial(claim->lanes));
+		claim->lanes = list_delete_first(claim->lanes);
+	}
+	if (claim->got < claim->wanted)
+		claim_due(claim);
+	if (claim->got < claim->wanted)
+		claim_expired(claim);
+	MemoryContextDelete(claim->per_job);
+}
+
+/*
+ * Check the queue and the lease.  False: the queue is paused.
+ */
+static bool
+claim_open(Claim *claim, WorkqInstance *instance)
+{
+	WorkqQueueInfo *info = workq_queue_by_name(claim->queue_name, false);
+	int			i;
+
+	workq_access_require(info, WORKQ_RIGHT_CLAIM);
+	claim->queue_id = info->queue_id;
+	for (i = 0; i < WORKQ_N_SETTINGS; i++)
+		claim->settings[i] = workq_queue_setting(info, i);
+	claim->queue = workq_sched_queue(instance, info->queue_id,
+									 &info->settings);
+	claim->now = workq_now();
+	if (claim->lease < 0)
+		claim->lease = Min(WORKQ_DEFAULT_LEASE,
+						   claim->settings[WORKQ_SET_MAX_LEASE] * 1000);
+	if (claim->lease > claim->settings[WORKQ_SET_MAX_LEASE] * 1000)
+		ereport(ERROR,
+				(errcode(ERRCODE_WORKQ_LEASE_LIMIT),
+				 errmsg("lease is longer than queue \"%s\" allows",
+						claim->queue_name),
+				 errdetail("Its max_lease is " INT64_FORMAT " ms.",
+						   claim->settings[WORKQ_SET_MAX_LEASE])));
+	return !info->settings.paused;
+}
+
+Datum
+workq_claim(PG_FUNCTION_ARGS)
+{
+	Claim		claim;
+	WorkqInstance *instance;
+
+	workq_store_require("workq_claim()", true);
+	memset(&claim, 0, sizeof(claim));
+	claim.queue_name = workq_arg_name(fcinfo, 0, "queue");
+	claim.worker = workq_arg_name(fcinfo, 1, "worker");
+	claim.lease = workq_arg_interval(fcinfo, 2, "lease", 1, WORKQ_MAX_INTERVAL,
+									 -1);
+	claim.wanted = workq_arg_int(fcinfo, 3, "max_jobs", 1, WORKQ_MAX_BATCH, 1);
+	workq_compat_init_srf(fcinfo);
+	claim.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	instance = workq_sched_instance();
+	claim.store = workq_store_open();
+	if (claim_open(&claim, instance))
+		claim_jobs(&claim);
+	workq_store_close(claim.store);
+	return (Datum) 0;
+}

@@ -1,0 +1,833 @@
+/*-------------------------------------------------------------------------
+ *
+ * sched.c
+ *	  The policy's home: select, look, publish, wake.
+ *
+ * A claimer first reserves a turn (select), then looks for a row in the lane.
+ * What transactions change is published by their callbacks (xact.c), which
+ * run after the transaction has become visible and before its locks are
+ * released.  So whoever looked before a row became visible, and passed it,
+ * is told of it afterwards by the publication.
+ *
+ * Start hints.  A walk starts behind the hint's low position.  One walker at
+ * a time is the hint's raiser.  When it is done the hint becomes the lower of
+ * what it passed and of what was published meanwhile.  A row that is being
+ * inserted or deleted may be passed: its transaction publishes it (again) if
+ * it turns out to be there.  A row that is merely locked may not.  Rows that
+ * come in at or below the hint are kept as exact positions, up to
+ * WORKQ_MAX_EXACT a lane; beyond that the hint is lowered.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/proc.h"
+#include "utils/memutils.h"
+
+#include "compat.h"
+#include "guc.h"
+#include "sched_int.h"
+#include "store.h"
+#include "xact.h"
+
+/* this backend's open walks */
+static WorkqWalk *open_walks = NULL;
+
+/* ------------------------------------------------------------------------
+ * Instances and queues
+ * ------------------------------------------------------------------------ */
+
+WorkqInstance *
+workq_sched_instance(void)
+{
+	static WorkqInstance *cached = NULL;
+	Oid			relid = workq_store_oid(WORKQ_REL_QUEUES);
+
+	if (cached == NULL || cached->dbid != MyDatabaseId ||
+		cached->relid != relid)
+		cached = &sched_shared->instances[sched_instance_number(MyDatabaseId,
+																relid, true)];
+	if (!cached->loaded || cached->stale)
+		sched_load(cached);
+	return cached;
+}
+
+int
+workq_sched_queue(WorkqInstance *instance, int32 queue_id,
+				  const WorkqSettings *own)
+{
+	int			q = sched_queue_find(instance - sched_shared->instances,
+									 queue_id, true);
+
+	if (q < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("more than %d queues are in use on this server",
+						sched_shared->max_queues),
+				 errhint("Raise workq.max_queues in postgresql.conf and restart the server.")));
+	if (!sched_queues[q].has_settings)
+	{
+		LWLockAcquire(&sched_queues[q].lock, LW_EXCLUSIVE);
+		if (!sched_queues[q].has_settings)
+		{
+			sched_queues[q].own = *own;
+			sched_queues[q].has_settings = true;
+		}
+		LWLockRelease(&sched_queues[q].lock);
+	}
+	return q;
+}
+
+int
+workq_sched_find_queue(int32 queue_id)
+{
+	int			i = sched_instance_number(MyDatabaseId,
+										  workq_store_oid(WORKQ_REL_QUEUES),
+										  false);
+
+	return i < 0 ? -1 : sched_queue_find(i, queue_id, false);
+}
+
+int
+workq_sched_queues(WorkqInstance *instance, int **queues)
+{
+	int			number = instance - sched_shared->instances;
+	int			n = 0;
+	int			q;
+
+	*queues = palloc(sched_shared->max_queues * sizeof(int));
+	LWLockAcquire(&sched_shared->control, LW_SHARED);
+	for (q = 0; q < sched_shared->max_queues; q++)
+	{
+		if (sched_queues[q].instance == number)
+			(*queues)[n++] = q;
+	}
+	LWLockRelease(&sched_shared->control);
+	return n;
+}
+
+int
+workq_sched_pin_lane(int queue, const char *key)
+{
+	int			lane;
+
+	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
+	lane = sched_lane_find(queue, key, true);
+	if (lane >= 0)
+		sched_lanes[lane].pins++;
+	LWLockRelease(&sched_queues[queue].lock);
+	return lane;
+}
+
+void
+workq_sched_unpin_lane(int queue, int lane)
+{
+	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
+	sched_lanes[lane].pins--;
+	sched_lane_free_if_idle(lane);
+	LWLockRelease(&sched_queues[queue].lock);
+}
+
+void
+workq_sched_set_settings(int queue, const WorkqSettings *own)
+{
+	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
+	sched_queues[queue].own = *own;
+	sched_queues[queue].has_settings = true;
+	LWLockRelease(&sched_queues[queue].lock);
+}
+
+void
+workq_sched_drop_queue(int queue)
+{
+	LWLockAcquire(&sched_shared->control, LW_EXCLUSIVE);
+	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
+	if (sched_queues[queue].instance >= 0)
+		sched_queue_free(queue);
+	LWLockRelease(&sched_queues[queue].lock);
+	LWLockRelease(&sched_shared->control);
+}
+
+bool
+workq_sched_counters(int32 queue_id, WorkqCounters *result)
+{
+	int			q = workq_sched_find_queue(queue_id);
+
+	memset(result, 0, sizeof(WorkqCounters));
+	result->next_due = result->next_expiry = DT_NOEND;
+	if (q < 0)
+		return false;
+	LWLockAcquire(&sched_queues[q].lock, LW_SHARED);
+	*result = sched_queues[q].counters;
+	result->overflowing = sched_queues[q].overflowing;
+	result->next_due = sched_queues[q].due.low.since;
+	result->next_expiry = sched_queues[q].expiry.low.since;
+	LWLockRelease(&sched_queues[q].lock);
+	return true;
+}
+
+/* ------------------------------------------------------------------------
+ * Start hints
+ * ------------------------------------------------------------------------ */
+
+void
+sched_hint_reset(WorkqHint *hint, WorkqPos low)
+{
+	hint->low = low;
+	hint->brought = workq_pos_max;
+	hint->raiser = 0;
+}
+
+/*
+ * A live row is at pos: see that a walk from the hint meets it.
+ */
+void
+sched_hint_publish(WorkqHint *hint, WorkqPos pos)
+{
+	if (hint->raiser != 0 && workq_pos_compare(pos, hint->brought) < 0)
+		hint->brought = pos;
+	if (workq_pos_compare(pos, hint->low) <= 0)
+		hint->low = workq_pos_before(pos);
+}
+
+/*
+ * Begin a walk; queue lock held.  The walk is in the list of this backend's
+ * open ones, so that an error gives the role back.
+ */
+static void
+walk_begin(WorkqWalk *walk, int queue, WorkqHint *hint)
+{
+	walk->queue = queue;
+	walk->hint = hint;
+	walk->from = walk->passed = hint->low;
+	walk->blocked = walk->ended = false;
+	walk->raiser = (hint->raiser == 0);
+	if (walk->raiser)
+	{
+		hint->raiser = MyProcPid;
+		hint->brought = workq_pos_max;
+	}
+	walk->next = open_walks;
+	open_walks = walk;
+}
+
+static void
+walk_unlink(WorkqWalk *walk)
+{
+	WorkqWalk **link = &open_walks;
+
+	while (*link != walk)
+		link = &(*link)->next;
+	*link = walk->next;
+}
+
+/*
+ * End a walk; queue lock held.
+ */
+static void
+walk_end(WorkqWalk *walk)
+{
+	WorkqHint  *hint = walk->hint;
+
+	walk_unlink(walk);
+	if (!walk->raiser)
+		return;
+	hint->raiser = 0;
+	hint->low = (walk->ended && !walk->blocked) ? workq_pos_max : walk->passed;
+	if (workq_pos_compare(hint->brought, hint->low) <= 0)
+		hint->low = workq_pos_before(hint->brought);
+}
+
+/*
+ * After an error: nothing was learnt, just give the roles back.
+ */
+void
+workq_sched_end_walks(void)
+{
+	while (open_walks != NULL)
+	{
+		WorkqWalk  *walk = open_walks;
+
+		open_walks = walk->next;
+		if (!walk->raiser)
+			continue;
+		LWLockAcquire(&sched_queues[walk->queue].lock, LW_EXCLUSIVE);
+		walk->hint->raiser = 0;
+		LWLockRelease(&sched_queues[walk->queue].lock);
+	}
+}
+
+bool
+workq_sched_has_walks(void)
+{
+	return open_walks != NULL;
+}
+
+WorkqWalk *
+workq_sched_time_begin(int queue, WorkqTimeKind kind, TimestampTz now)
+{
+	SchedQueue *q = &sched_queues[queue];
+	WorkqHint  *hint = kind == WORKQ_TIME_DUE ? &q->due : &q->expiry;
+	WorkqWalk  *walk;
+
+	/* an unlocked look: a publication we miss wakes the worker anyway */
+	if (hint->low.since > now)
+		return NULL;
+	walk = MemoryContextAlloc(TopTransactionContext, sizeof(WorkqWalk));
+	LWLockAcquire(&q->lock, LW_EXCLUSIVE);
+	walk_begin(walk, queue, hint);
+	LWLockRelease(&q->lock);
+	return walk;
+}
+
+void
+workq_sched_time_end(WorkqWalk *walk)
+{
+	LWLockAcquire(&sched_queues[walk->queue].lock, LW_EXCLUSIVE);
+	walk_end(walk);
+	LWLockRelease(&sched_queues[walk->queue].lock);
+	pfree(walk);
+}
+
+WorkqLook *
+workq_sched_look_begin(int queue, int lane)
+{
+	WorkqLook  *look = MemoryContextAlloc(TopTransactionContext,
+										  sizeof(WorkqLook));
+	SchedLane  *l = &sched_lanes[lane];
+	int			p;
+	int			e;
+
+	look->queue = queue;
+	look->lane = lane;
+	look->n_exact = 0;
+	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
+	l->pins++;
+	look->changes = l->changes;
+	for (p = 0; p < WORKQ_PRIORITIES; p++)
+	{
+		walk_begin(&look->walk[p], queue, &l->hint[p]);
+		look->empty[p] = (workq_pos_compare(l->hint[p].low,
+											workq_pos_max) == 0);
+	}
+	for (e = l->first_exact; e >= 0 && look->n_exact < WORKQ_MAX_EXACT;
+		 e = sched_exacts[e].next)
+	{
+		look->exact[look->n_exact].pos = sched_exacts[e].pos;
+		look->exact[look->n_exact].priority = sched_exacts[e].priority;
+		look->exact[look->n_exact].serial = sched_exacts[e].serial;
+		look->exact[look->n_exact].tried = false;
+		look->n_exact++;
+	}
+	LWLockRelease(&sched_queues[queue].lock);
+	return look;
+}
+
+/*
+ * Forget an exact position; queue lock held.  The serial tells it from a later
+ * publication of the same row, which has to stay.
+ */
+static void
+exact_remove(SchedLane *lane, const WorkqExact *tried)
+{
+	int		   *link = &lane->first_exact;
+
+	while (*link >= 0)
+	{
+		SchedExact *exact = &sched_exacts[*link];
+
+		if (exact->serial == tried->serial)
+		{
+			int			number = *link;
+
+			*link = exact->next;
+			lane->n_exact--;
+			sched_exact_free(number);
+			return;
+		}
+		link = &exact->next;
+	}
+}
+
+void
+workq_sched_look_end(WorkqLook *look, bool nothing)
+{
+	SchedLane  *lane = &sched_lanes[look->lane];
+	int			i;
+
+	LWLockAcquire(&sched_queues[look->queue].lock, LW_EXCLUSIVE);
+	for (i = 0; i < WORKQ_PRIORITIES; i++)
+		walk_end(&look->walk[i]);
+	for (i = 0; i < look->n_exact; i++)
+	{
+		if (look->exact[i].tried)
+			exact_remove(lane, &look->exact[i]);
+	}
+	if (nothing && lane->changes == look->changes)
+		lane->offered = false;
+	lane->pins--;
+	sched_lane_free_if_idle(look->lane);
+	LWLockRelease(&sched_queues[look->queue].lock);
+	pfree(look);
+}
+
+/*
+ * A ready row is (again) at pos in a lane; queue lock held.  single: pos is
+ * one row's, not the lowest of several.
+ */
+void
+sched_lane_offer(int number, int priority, WorkqPos pos, bool single)
+{
+	SchedLane  *lane = &sched_lanes[number];
+	WorkqHint  *hint = &lane->hint[priority];
+	int			exact;
+
+	lane->changes++;
+	lane->offered = true;
+	if (single && workq_pos_compare(pos, hint->low) <= 0 &&
+		workq_pos_compare(hint->low, workq_pos_max) != 0 &&
+		lane->n_exact < WORKQ_MAX_EXACT &&
+		(exact = sched_exact_alloc()) >= 0)
+	{
+		sched_exacts[exact].pos = pos;
+		sched_exacts[exact].priority = priority;
+		sched_exacts[exact].serial = lane->changes;
+		sched_exacts[exact].next = lane->first_exact;
+		lane->first_exact = exact;
+		lane->n_exact++;
+		return;
+	}
+	sched_hint_publish(hint, pos);
+}
+
+/* ------------------------------------------------------------------------
+ * Selecting
+ * ------------------------------------------------------------------------ */
+
+/*
+ * The lane whose turn it is, reserved; queue lock held.
+ */
+static int
+choose(SchedQueue *queue)
+{
+	int			lane;
+
+	for (lane = queue->first_lane; lane >= 0; lane = sched_lanes[lane].next)
+	{
+		if (sched_lanes[lane].offered)
+			break;
+	}
+	return lane;
+}
+
+/*
+ * Take a lane's place in flight and describe the selection.  The change that
+ * gives it back on abort was appended before.
+ */
+static void
+reserve(SchedQueue *queue, int lane, WorkqChange *change,
+		WorkqSelection *selection)
+{
+	sched_lanes[lane].in_flight++;
+	sched_lanes[lane].pins++;
+	queue->counters.selected++;
+	change->lane = lane;
+	change->kind = WORKQ_CHANGE_SELECT;
+	selection->lane = lane;
+	selection->decision = NULL;
+	selection->has_share = false;
+	selection->promotion_deadline = DT_NOBEGIN;
+	selection->policy_version = queue->own.version;
+}
+
+bool
+workq_sched_select(int queue, TimestampTz now, WorkqSelection *selection)
+{
+	SchedQueue *q = &sched_queues[queue];
+	WorkqChange *change = workq_xact_change(WORKQ_CHANGE_UNDONE, queue, -1);
+	int			lane;
+
+	LWLockAcquire(&q->lock, LW_EXCLUSIVE);
+	lane = q->own.paused ? -1 : choose(q);
+	if (lane >= 0)
+		reserve(q, lane, change, selection);
+	LWLockRelease(&q->lock);
+	if (lane < 0)
+	{
+		workq_xact_drop_last();
+		return false;
+	}
+	selection->key = sched_lane_key(lane);
+	return true;
+}
+
+bool
+workq_sched_select_lane(int queue, const char *key, TimestampTz now,
+						WorkqSelection *selection)
+{
+	SchedQueue *q = &sched_queues[queue];
+	WorkqChange *change = workq_xact_change(WORKQ_CHANGE_UNDONE, queue, -1);
+	int			lane = -1;
+
+	LWLockAcquire(&q->lock, LW_EXCLUSIVE);
+	if (!q->own.paused)
+		lane = sched_lane_find(queue, key, true);
+	if (lane >= 0)
+		reserve(q, lane, change, selection);
+	LWLockRelease(&q->lock);
+	if (lane < 0)
+	{
+		workq_xact_drop_last();
+		return false;
+	}
+	selection->key = key;
+	return true;
+}
+
+/*
+ * The selection's change is the last one: nothing was done with it.
+ */
+void
+workq_sched_undo(int queue, const WorkqSelection *selection)
+{
+	SchedLane  *lane = &sched_lanes[selection->lane];
+
+	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
+	lane->in_flight--;
+	lane->pins--;
+	sched_queues[queue].counters.selected--;
+	sched_lane_free_if_idle(selection->lane);
+	LWLockRelease(&sched_queues[queue].lock);
+	workq_xact_drop_last();
+}
+
+void
+workq_sched_unreserve(int queue, int lane)
+{
+	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
+	sched_lanes[lane].in_flight--;
+	sched_queues[queue].counters.selected--;
+	LWLockRelease(&sched_queues[queue].lock);
+}
+
+/* ------------------------------------------------------------------------
+ * Publishing
+ * ------------------------------------------------------------------------ */
+
+/*
+ * Something is due at "when": wake the worker if it sleeps for longer.
+ */
+void
+sched_wake_worker_at(SchedQueue *queue, TimestampTz when)
+{
+	WorkqInstance *instance = &sched_shared->instances[queue->instance];
+	int			worker = instance->worker;
+
+	if (worker >= 0 &&
+		when < (TimestampTz) pg_atomic_read_u64(&instance->worker_until))
+		SetLatch(&ProcGlobal->allProcs[worker].procLatch);
+}
+
+static void
+publish_time(SchedQueue *queue, WorkqHint *hint, WorkqPos pos)
+{
+	sched_hint_publish(hint, pos);
+	sched_wake_worker_at(queue, pos.since);
+}
+
+/*
+ * One change of a committed transaction; queue lock held.
+ */
+static void
+publish_commit(SchedQueue *queue, const WorkqChange *change)
+{
+	WorkqCounters *counters = &queue->counters;
+	SchedLane  *lane = change->lane >= 0 ? &sched_lanes[change->lane] : NULL;
+
+	switch ((WorkqChangeKind) change->kind)
+	{
+		case WORKQ_CHANGE_READY_ADD:
+			counters->ready += change->count;
+			if (lane != NULL)
+			{
+				lane->ready += change->count;
+				sched_lane_offer(change->lane, change->priority, change->pos,
+								 change->count == 1);
+			}
+			break;
+		case WORKQ_CHANGE_READY_TAKE:
+			counters->ready -= change->count;
+			if (lane != NULL)
+				lane->ready -= change->count;
+			break;
+		case WORKQ_CHANGE_CLAIM:
+			counters->ready--;
+			if (lane != NULL)
+				lane->ready--;
+			break;
+		case WORKQ_CHANGE_LEASE_ADD:
+			counters->leased += change->count;
+			publish_time(queue, &queue->expiry, change->pos);
+			break;
+		case WORKQ_CHANGE_DEADLINE:
+			publish_time(queue, &queue->expiry, change->pos);
+			break;
+		case WORKQ_CHANGE_LEASE_END:
+			counters->leased -= change->count;
+			if (lane != NULL)
+				lane->in_flight -= change->count;
+			break;
+		case WORKQ_CHANGE_DUE_ADD:
+			counters->scheduled += change->count;
+			publish_time(queue, &queue->due, change->pos);
+			break;
+		case WORKQ_CHANGE_DUE_TAKE:
+			counters->scheduled -= change->count;
+			break;
+		case WORKQ_CHANGE_HELD_ADD:
+			counters->held += change->count;
+			break;
+		case WORKQ_CHANGE_HELD_TAKE:
+			counters->held -= change->count;
+			break;
+		case WORKQ_CHANGE_ENQUEUED:
+			counters->enqueued += change->count;
+			break;
+		case WORKQ_CHANGE_DONE:
+			counters->done += change->count;
+			break;
+		case WORKQ_CHANGE_FAILED:
+			counters->failed += change->count;
+			break;
+		case WORKQ_CHANGE_LEASE_MOVE:
+		case WORKQ_CHANGE_SELECT:
+		case WORKQ_CHANGE_UNDONE:
+		case WORKQ_CHANGE_SETTINGS:
+		case WORKQ_CHANGE_DROP:
+		case WORKQ_CHANGE_FOREIGN:
+			break;
+	}
+}
+
+/*
+ * One change of a rolled back transaction or savepoint; queue lock held.
+ */
+static void
+publish_abort(SchedQueue *queue, const WorkqChange *change)
+{
+	SchedLane  *lane = change->lane >= 0 ? &sched_lanes[change->lane] : NULL;
+
+	switch ((WorkqChangeKind) change->kind)
+	{
+		case WORKQ_CHANGE_READY_TAKE:
+			if (lane != NULL)
+				sched_lane_offer(change->lane, change->priority, change->pos,
+								 change->count == 1);
+			break;
+		case WORKQ_CHANGE_CLAIM:
+		case WORKQ_CHANGE_SELECT:
+			if (lane == NULL)
+				break;
+			if (change->kind == WORKQ_CHANGE_CLAIM)
+				sched_lane_offer(change->lane, change->priority, change->pos,
+								 true);
+			lane->in_flight--;
+			queue->counters.selected--;
+			break;
+		case WORKQ_CHANGE_LEASE_MOVE:
+		case WORKQ_CHANGE_LEASE_END:
+			publish_time(queue, &queue->expiry, change->pos);
+			break;
+		case WORKQ_CHANGE_DUE_TAKE:
+			publish_time(queue, &queue->due, change->pos);
+			break;
+		case WORKQ_CHANGE_READY_ADD:
+		case WORKQ_CHANGE_LEASE_ADD:
+		case WORKQ_CHANGE_DEADLINE:
+		case WORKQ_CHANGE_DUE_ADD:
+		case WORKQ_CHANGE_HELD_ADD:
+		case WORKQ_CHANGE_HELD_TAKE:
+		case WORKQ_CHANGE_ENQUEUED:
+		case WORKQ_CHANGE_DONE:
+		case WORKQ_CHANGE_FAILED:
+		case WORKQ_CHANGE_UNDONE:
+		case WORKQ_CHANGE_SETTINGS:
+		case WORKQ_CHANGE_DROP:
+		case WORKQ_CHANGE_FOREIGN:
+			break;
+	}
+}
+
+void
+workq_sched_publish(const WorkqChange *changes, int n, bool commit)
+{
+	SchedQueue *queue = &sched_queues[changes[0].queue];
+	int			i;
+
+	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+	for (i = 0; i < n; i++)
+	{
+		const WorkqChange *change = &changes[i];
+
+		if (commit)
+			publish_commit(queue, change);
+		else
+			publish_abort(queue, change);
+		if (change->lane >= 0)
+		{
+			sched_lanes[change->lane].pins--;
+			sched_lane_free_if_idle(change->lane);
+		}
+	}
+	LWLockRelease(&queue->lock);
+}
+
+/*
+ * Others may look at these rows, too, and find them not there yet; they are
+ * published again at commit.
+ */
+void
+workq_sched_offer_own(const WorkqChange *changes, int n)
+{
+	int			i;
+
+	for (i = 0; i < n; i++)
+	{
+		const WorkqChange *change = &changes[i];
+
+		if (change->kind != WORKQ_CHANGE_READY_ADD || change->lane < 0)
+			continue;
+		LWLockAcquire(&sched_queues[change->queue].lock, LW_EXCLUSIVE);
+		sched_lane_offer(change->lane, change->priority, change->pos,
+						 change->count == 1);
+		LWLockRelease(&sched_queues[change->queue].lock);
+	}
+}
+
+/*
+ * A foreign hand wrote to the live tables of this database: nothing that the
+ * hints say holds any more, until the tables are loaded again.  Runs in
+ * callbacks.
+ */
+void
+workq_sched_set_stale(void)
+{
+	int			i;
+	int			q;
+
+	LWLockAcquire(&sched_shared->control, LW_EXCLUSIVE);
+	for (i = 0; i < WORKQ_MAX_INSTANCES; i++)
+	{
+		WorkqInstance *instance = &sched_shared->instances[i];
+
+		if (instance->dbid != MyDatabaseId)
+			continue;
+		instance->stale = true;
+		instance->epoch++;
+		for (q = 0; q < sched_shared->max_queues; q++)
+		{
+			SchedQueue *queue = &sched_queues[q];
+			int			lane;
+			int			p;
+
+			if (queue->instance != i)
+				continue;
+			LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+			sched_hint_publish(&queue->due, workq_pos_min);
+			sched_hint_publish(&queue->expiry, workq_pos_min);
+			for (lane = queue->first_lane; lane >= 0;
+				 lane = sched_lanes[lane].next)
+			{
+				for (p = 0; p < WORKQ_PRIORITIES; p++)
+					sched_lane_offer(lane, p, workq_pos_min, false);
+			}
+			LWLockRelease(&queue->lock);
+		}
+		if (instance->worker >= 0)
+			SetLatch(&ProcGlobal->allProcs[instance->worker].procLatch);
+	}
+	LWLockRelease(&sched_shared->control);
+}
+
+/* ------------------------------------------------------------------------
+ * The background worker
+ * ------------------------------------------------------------------------ */
+
+static void
+worker_detach(int code, Datum arg)
+{
+	int			i;
+
+	LWLockAcquire(&sched_shared->control, LW_EXCLUSIVE);
+	for (i = 0; i < WORKQ_MAX_INSTANCES; i++)
+	{
+		if (sched_shared->instances[i].worker == MyProc->pgprocno)
+			sched_shared->instances[i].worker = -1;
+	}
+	LWLockRelease(&sched_shared->control);
+}
+
+void
+workq_sched_worker_attach(WorkqInstance *instance)
+{
+	static bool registered = false;
+
+	if (!registered)
+	{
+		before_shmem_exit(worker_detach, (Datum) 0);
+		registered = true;
+	}
+	LWLockAcquire(&sched_shared->control, LW_EXCLUSIVE);
+	pg_atomic_write_u64(&instance->worker_until, (uint64) DT_NOBEGIN);
+	instance->worker = MyProc->pgprocno;
+	LWLockRelease(&sched_shared->control);
+}
+
+/*
+ * The time is announced first and the queues are read after: what is
+ * published in between either is read or sets the latch.
+ */
+TimestampTz
+workq_sched_next_due(WorkqInstance *instance)
+{
+	TimestampTz next = DT_NOEND;
+	int		   *queues;
+	int			n = workq_sched_queues(instance, &queues);
+	int			i;
+
+	pg_atomic_write_u64(&instance->worker_until, (uint64) DT_NOEND);
+	pg_memory_barrier();
+	for (i = 0; i < n; i++)
+	{
+		SchedQueue *queue = &sched_queues[queues[i]];
+
+		LWLockAcquire(&queue->lock, LW_SHARED);
+		next = Min(next, queue->due.low.since);
+		next = Min(next, queue->expiry.low.since);
+		LWLockRelease(&queue->lock);
+	}
+	pfree(queues);
+	if (next != DT_NOEND)
+		pg_atomic_write_u64(&instance->worker_until, (uint64) next);
+	return next;
+}
+
+void
+workq_sched_wake_worker(Oid dbid)
+{
+	int			i;
+
+	LWLockAcquire(&sched_shared->control, LW_SHARED);
+	for (i = 0; i < WORKQ_MAX_INSTANCES; i++)
+	{
+		WorkqInstance *instance = &sched_shared->instances[i];
+
+		if (instance->dbid == dbid && instance->worker >= 0)
+			SetLatch(&ProcGlobal->allProcs[instance->worker].procLatch);
+	}
+	LWLockRelease(&sched_shared->control);
+}

@@ -1,0 +1,274 @@
+/*-------------------------------------------------------------------------
+ *
+ * sched.h
+ *	  The scheduler's memory: what is where, who is next, what is due.
+ *
+ * Shared memory is an index over the live tables.  It may offer a job that is
+ * not there (the claimer looks and finds nothing); it must not forget one
+ * that is.  Nothing depends on it for safety.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef WORKQ_SCHED_H
+#define WORKQ_SCHED_H
+
+#include "workq.h"
+
+typedef struct WorkqInstance WorkqInstance; /* a database's extension */
+
+extern Size workq_sched_shmem_size(void);
+extern void workq_sched_shmem_init(void);
+
+/* Is shared memory there, that is, was the library preloaded? */
+extern bool workq_sched_preloaded(void);
+
+/*
+ * This database's instance, made if need be, with the live tables loaded
+ * into shared memory (which locks them for a moment: call it before opening
+ * them).  Not in recovery.
+ */
+extern WorkqInstance *workq_sched_instance(void);
+
+/* ---- queues and lanes ---- */
+
+/*
+ * The number of a queue in shared memory.  own: its settings, used if it is
+ * new there.  The number stays valid while this transaction holds
+ * workq.ready open.  Raises 53400 when there are workq.max_queues.
+ */
+extern int	workq_sched_queue(WorkqInstance *instance, int32 queue_id,
+							  const WorkqSettings *own);
+
+/* The number of a queue if it is in shared memory, else -1. */
+extern int	workq_sched_find_queue(int32 queue_id);
+
+/*
+ * The number of a lane, made if need be and pinned for a pending change (see
+ * xact.c, which unpins).  -1: no record is free, the queue is overflowing.
+ */
+extern int	workq_sched_pin_lane(int queue, const char *key);
+
+extern void workq_sched_unpin_lane(int queue, int lane);
+
+/* ---- selecting and looking ---- */
+
+/* One selection: whose turn it is. */
+typedef struct WorkqSelection
+{
+	int			lane;
+	const char *key;			/* of the lane */
+	const char *decision;		/* NULL: the look within the lane decides */
+	bool		has_share;
+	int64		round;
+	int64		credit;
+	int32		weight;
+	TimestampTz promotion_deadline;
+	int32		policy_version;
+} WorkqSelection;
+
+/*
+ * Reserve the next turn: charged, counted as in flight, undone if this
+ * (sub)transaction aborts.  False: nothing is eligible.
+ */
+extern bool workq_sched_select(int queue, TimestampTz now,
+							   WorkqSelection *selection);
+
+/* The look found nothing: give the turn back. */
+extern void workq_sched_undo(int queue, const WorkqSelection *selection);
+
+/* The turn led to a row that is no job: it is not in flight after all. */
+extern void workq_sched_unreserve(int queue, int lane);
+
+/*
+ * A claim of a job that was not offered (due, or its lease expired) takes its
+ * place in flight.  False: its lane is at its cap, or paused.
+ */
+extern bool workq_sched_select_lane(int queue, const char *key,
+									TimestampTz now,
+									WorkqSelection *selection);
+
+/*
+ * A walk along one order of positions: the ready rows of a lane and priority,
+ * a queue's due times, its lease deadlines.  It starts behind "from": nothing
+ * that is live stands at or before it.  The walker tells what it passed; if
+ * it is the one raiser of this hint, the hint is raised at the end.
+ */
+typedef struct WorkqWalk
+{
+	struct WorkqWalk *next;		/* list of the open ones, for an abort */
+	int			queue;
+	struct WorkqHint *hint;
+	WorkqPos	from;
+	WorkqPos	passed;			/* all up to here is gone or being deleted */
+	bool		raiser;
+	bool		blocked;		/* stopped passing: something live stands there */
+	bool		ended;			/* no row behind passed */
+} WorkqWalk;
+
+#define WORKQ_MAX_EXACT		32	/* positions kept exactly, per lane */
+
+typedef struct WorkqExact
+{
+	WorkqPos	pos;
+	int16		priority;
+	uint32		serial;			/* which publication it comes from */
+	bool		tried;			/* gone or taken: forget it */
+} WorkqExact;
+
+/* A claimer's look into one lane. */
+typedef struct WorkqLook
+{
+	int			queue;
+	int			lane;
+	uint32		changes;
+	WorkqWalk	walk[WORKQ_PRIORITIES];
+	bool		empty[WORKQ_PRIORITIES];	/* known to have nothing */
+	int			n_exact;
+	WorkqExact	exact[WORKQ_MAX_EXACT];
+} WorkqLook;
+
+extern WorkqLook *workq_sched_look_begin(int queue, int lane);
+
+/* nothing: no claimable row was left; the lane is not offered until something
+ * changes there. */
+extern void workq_sched_look_end(WorkqLook *look, bool nothing);
+
+typedef enum WorkqTimeKind
+{
+	WORKQ_TIME_DUE,
+	WORKQ_TIME_EXPIRY
+} WorkqTimeKind;
+
+/* NULL: nothing can be due by now. */
+extern WorkqWalk *workq_sched_time_begin(int queue, WorkqTimeKind kind,
+										 TimestampTz now);
+extern void workq_sched_time_end(WorkqWalk *walk);
+
+static inline void
+workq_walk_pass(WorkqWalk *walk, WorkqPos pos)
+{
+	if (!walk->blocked)
+		walk->passed = pos;
+}
+
+/* The first row that is not due yet stands at pos. */
+static inline void
+workq_walk_stop(WorkqWalk *walk, WorkqPos pos)
+{
+	if (!walk->blocked)
+	{
+		walk->passed = pos;
+		walk->passed.job_id--;
+	}
+}
+
+/* ---- what transactions change (called by xact.c's callbacks) ---- */
+
+typedef enum WorkqChangeKind
+{
+	WORKQ_CHANGE_READY_ADD,
+	WORKQ_CHANGE_READY_TAKE,
+	WORKQ_CHANGE_SELECT,		/* reserved: in flight already */
+	WORKQ_CHANGE_CLAIM,			/* the same, and its ready row was taken */
+	WORKQ_CHANGE_UNDONE,		/* a SELECT that is not made yet */
+	WORKQ_CHANGE_LEASE_ADD,		/* pos is (deadline, job_id) */
+	WORKQ_CHANGE_LEASE_MOVE,	/* renewed: pos is the old deadline */
+	WORKQ_CHANGE_DEADLINE,		/* renewed: pos is the new deadline */
+	WORKQ_CHANGE_LEASE_END,		/* pos as above; a claim ended */
+	WORKQ_CHANGE_DUE_ADD,
+	WORKQ_CHANGE_DUE_TAKE,
+	WORKQ_CHANGE_HELD_ADD,
+	WORKQ_CHANGE_HELD_TAKE,
+	WORKQ_CHANGE_ENQUEUED,		/* totals */
+	WORKQ_CHANGE_DONE,
+	WORKQ_CHANGE_FAILED,
+	WORKQ_CHANGE_SETTINGS,
+	WORKQ_CHANGE_DROP,
+	WORKQ_CHANGE_FOREIGN
+} WorkqChangeKind;
+
+typedef struct WorkqChange
+{
+	uint8		kind;			/* WorkqChangeKind */
+	int8		priority;
+	int			queue;			/* -1: not about a queue */
+	int			lane;			/* pinned; -1 for none */
+	int			count;			/* rows from pos on; pos is the lowest */
+	WorkqPos	pos;
+} WorkqChange;
+
+/*
+ * Make a run of changes of one queue take effect, or be undone.  Does not
+ * fail, allocates nothing.
+ */
+extern void workq_sched_publish(const WorkqChange *changes, int n,
+								bool commit);
+
+/* The transaction ends: give its open walks' roles back (an error left them). */
+extern void workq_sched_end_walks(void);
+extern bool workq_sched_has_walks(void);
+
+/* Let our own uncommitted ready rows be found by our own claim. */
+extern void workq_sched_offer_own(const WorkqChange *changes, int n);
+
+extern void workq_sched_set_settings(int queue, const WorkqSettings *own);
+extern void workq_sched_drop_queue(int queue);
+extern void workq_sched_set_stale(void);
+
+/* ---- for views ---- */
+
+typedef struct WorkqCounters
+{
+	int64		ready;
+	int64		scheduled;
+	int64		leased;
+	int64		held;
+	int64		enqueued;		/* totals since loaded */
+	int64		selected;
+	int64		done;
+	int64		failed;
+	TimestampTz next_due;		/* DT_NOEND for none; may be too early */
+	TimestampTz next_expiry;
+	bool		overflowing;
+} WorkqCounters;
+
+/* False: the queue is not in shared memory, it has no live jobs. */
+extern bool workq_sched_counters(int32 queue_id, WorkqCounters *result);
+
+/* ---- the background worker's ---- */
+
+/* It is this process that the instance wakes.  Detaches at exit by itself. */
+extern void workq_sched_worker_attach(WorkqInstance *instance);
+
+/*
+ * When is something due next (a scheduled job, a lease expiry)?  DT_NOEND for
+ * never.  Remembers that the worker sleeps until then, so that an earlier
+ * time that comes up wakes it.
+ */
+extern TimestampTz workq_sched_next_due(WorkqInstance *instance);
+
+/* The queues of an instance: fills queue numbers and ids, returns how many. */
+extern int	workq_sched_queues(WorkqInstance *instance, int **queues);
+
+/* Give back everything that belongs to databases (or extensions in them)
+ * that are gone: all of dbid except keep_relid (InvalidOid: all). */
+extern void workq_sched_forget(Oid dbid, Oid keep_relid);
+
+/* The databases that have instances, palloc'd; returns their number. */
+extern int	workq_sched_databases(Oid **dbids);
+
+/* Wake the worker of this database, if there is one. */
+extern void workq_sched_wake_worker(Oid dbid);
+
+/* ---- job ids (ids.c) ---- */
+
+/*
+ * Take up to want job ids in a row that are nobody's, and never were, not even
+ * before a crash.  Returns how many, at least one; *first is the first.
+ */
+extern int	workq_ids_take(WorkqInstance *instance, int want, int64 *first);
+
+/* The end of the last reserved block: one past the largest id in use. */
+extern int64 workq_ids_reserved(void);
+
+#endif							/* WORKQ_SCHED_H */

@@ -1,0 +1,192 @@
+/*-------------------------------------------------------------------------
+ *
+ * sched_load.c
+ *	  Loading shared memory from the live tables.
+ *
+ * workq.ready is the gate: every verb opens it before the other live tables
+ * and keeps its lock (RowExclusive) to the end of its transaction, and
+ * callbacks publish before locks are released.  So a loader that has a
+ * conflicting lock on workq.ready knows that whatever others did is in the
+ * tables and published, and that nobody changes anything until it lets go.
+ *
+ * The first load waits for that lock.  A reload, after a foreign hand wrote
+ * to the tables, does not: until it gets the lock at once, the stale memory is
+ * used, with hints that exclude nothing.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/memutils.h"
+
+#include "sched_int.h"
+#include "store.h"
+#include "xact.h"
+
+/*
+ * Forget what the tables will tell: counts, hints, what is in flight.
+ */
+static void
+reset_queues(int instance)
+{
+	int			q;
+
+	for (q = 0; q < sched_shared->max_queues; q++)
+	{
+		SchedQueue *queue = &sched_queues[q];
+		int			lane;
+		int			p;
+
+		if (queue->instance != instance)
+			continue;
+		LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+		queue->counters.ready = 0;
+		queue->counters.scheduled = 0;
+		queue->counters.leased = 0;
+		queue->counters.held = 0;
+		sched_hint_reset(&queue->due, workq_pos_max);
+		sched_hint_reset(&queue->expiry, workq_pos_max);
+		for (lane = queue->first_lane; lane >= 0;
+			 lane = sched_lanes[lane].next)
+		{
+			SchedLane  *l = &sched_lanes[lane];
+
+			l->ready = 0;
+			l->in_flight = 0;
+			l->offered = false;
+			while (l->first_exact >= 0)
+			{
+				int			exact = l->first_exact;
+
+				l->first_exact = sched_exacts[exact].next;
+				sched_exact_free(exact);
+			}
+			l->n_exact = 0;
+			for (p = 0; p < WORKQ_PRIORITIES; p++)
+				sched_hint_reset(&l->hint[p], workq_pos_max);
+		}
+		LWLockRelease(&queue->lock);
+	}
+}
+
+/*
+ * Enter one live row.
+ */
+static void
+load_row(int instance, WorkqRelation table, const WorkqJob *job, WorkqPos pos)
+{
+	int			q = sched_queue_find(instance, job->queue_id, true);
+	SchedQueue *queue;
+	int			lane;
+
+	if (q < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("more than %d queues are in use on this server",
+						sched_shared->max_queues),
+				 errhint("Raise workq.max_queues in postgresql.conf and restart the server.")));
+	queue = &sched_queues[q];
+	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+	switch (table)
+	{
+		case WORKQ_REL_READY:
+			queue->counters.ready++;
+			lane = sched_lane_find(q, job->lane, true);
+			if (lane >= 0)
+			{
+				sched_lanes[lane].ready++;
+				sched_lane_offer(lane, job->priority, pos, false);
+			}
+			break;
+		case WORKQ_REL_LEASES:
+			queue->counters.leased++;
+			sched_hint_publish(&queue->expiry, pos);
+			lane = sched_lane_find(q, job->lane, true);
+			if (lane >= 0)
+				sched_lanes[lane].in_flight++;
+			break;
+		case WORKQ_REL_SCHEDULED:
+			queue->counters.scheduled++;
+			sched_hint_publish(&queue->due, pos);
+			break;
+		default:
+			queue->counters.held++;
+			break;
+	}
+	LWLockRelease(&queue->lock);
+}
+
+static void
+load_table(int instance, WorkqRelation table)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+												  "workq load",
+												  ALLOCSET_DEFAULT_SIZES);
+	WorkqStore *store = workq_store_open();
+	WorkqCursor *cursor = workq_store_full_cursor(store, table);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	WorkqRow	row;
+	int			n = 0;
+
+	while ((row = workq_store_next(cursor)) != WORKQ_ROW_END)
+	{
+		WorkqJob	job;
+
+		/* a foreign hand's open transaction will say so when it ends */
+		if (row == WORKQ_ROW_PASS)
+			continue;
+		workq_store_row(cursor, &job);
+		load_row(instance, table, &job, workq_store_pos(cursor));
+		if (++n % 1000 == 0)
+		{
+			MemoryContextReset(context);
+			CHECK_FOR_INTERRUPTS();
+		}
+	}
+	MemoryContextSwitchTo(old);
+	workq_store_end(cursor);
+	workq_store_close(store);
+	MemoryContextDelete(context);
+}
+
+void
+sched_load(WorkqInstance *instance)
+{
+	int			number = instance - sched_shared->instances;
+	Oid			gate = workq_store_oid(WORKQ_REL_READY);
+	uint32		epoch;
+
+	if (!instance->loaded)
+		LockRelationOid(gate, ShareRowExclusiveLock);
+	else if (workq_xact_pending() ||
+			 !ConditionalLockRelationOid(gate, ShareRowExclusiveLock))
+		return;
+
+	/* somebody else may have done it while we waited */
+	LWLockAcquire(&sched_shared->control, LW_EXCLUSIVE);
+	epoch = instance->epoch;
+	if (instance->loaded && !instance->stale)
+	{
+		LWLockRelease(&sched_shared->control);
+		UnlockRelationOid(gate, ShareRowExclusiveLock);
+		return;
+	}
+	instance->loaded = false;	/* should we fail half-way */
+	LWLockRelease(&sched_shared->control);
+
+	reset_queues(number);
+	load_table(number, WORKQ_REL_READY);
+	load_table(number, WORKQ_REL_LEASES);
+	load_table(number, WORKQ_REL_SCHEDULED);
+	load_table(number, WORKQ_REL_HELD);
+
+	LWLockAcquire(&sched_shared->control, LW_EXCLUSIVE);
+	instance->loaded = true;
+	if (instance->epoch == epoch)
+		instance->stale = false;
+	LWLockRelease(&sched_shared->control);
+	UnlockRelationOid(gate, ShareRowExclusiveLock);
+}

@@ -1,0 +1,695 @@
+/*-------------------------------------------------------------------------
+ *
+ * sched_mem.c
+ *	  The fixed area of shared memory: instances, queues, lanes and pools.
+ *
+ * Everything is addressed by number.  Records are taken by verbs, which may
+ * fail, and given back by callbacks, which may not.  Keys longer than fits
+ * into a lane's record continue in chunks.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/hashfn.h"
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
+#include "storage/ipc.h"
+#include "storage/shmem.h"
+
+#include "compat.h"
+#include "guc.h"
+#include "sched_int.h"
+
+SchedShared *sched_shared = NULL;
+SchedQueue *sched_queues = NULL;
+SchedLane *sched_lanes = NULL;
+SchedExact *sched_exacts = NULL;
+SchedChunk *sched_chunks = NULL;
+
+static const char *const tranche_names[SCHED_N_TRANCHES] = {
+	"workq control",
+	"workq queue",
+	"workq lanes",
+	"workq ids"
+};
+
+static int *queue_buckets = NULL;	/* control lock */
+static int *lane_buckets = NULL;	/* partition lock */
+
+/* Exact positions: 32 for each lane would be many times the rest. */
+static int
+max_exacts(void)
+{
+	return Max(workq_guc_max_lanes / 2, 4096);
+}
+
+static int
+max_chunks(void)
+{
+	return Max(workq_guc_max_lanes / 2, 1024);
+}
+
+static int
+n_buckets(int n)
+{
+	return (int) pg_nextpower2_32((uint32) Max(n, 64));
+}
+
+Size
+workq_sched_shmem_size(void)
+{
+	Size		size = MAXALIGN(sizeof(SchedShared));
+
+	size = add_size(size, MAXALIGN(mul_size(workq_guc_max_queues,
+											sizeof(SchedQueue))));
+	size = add_size(size, MAXALIGN(mul_size(workq_guc_max_lanes,
+											sizeof(SchedLane))));
+	size = add_size(size, MAXALIGN(mul_size(max_exacts(),
+											sizeof(SchedExact))));
+	size = add_size(size, MAXALIGN(mul_size(max_chunks(),
+											sizeof(SchedChunk))));
+	size = add_size(size, MAXALIGN(mul_size(n_buckets(workq_guc_max_queues),
+											sizeof(int))));
+	size = add_size(size, MAXALIGN(mul_size(n_buckets(workq_guc_max_lanes),
+											sizeof(int))));
+	return size;
+}
+
+static void *
+carve(char **at, Size size)
+{
+	void	   *result = *at;
+
+	*at += MAXALIGN(size);
+	return result;
+}
+
+/*
+ * Everything empty.  Only the process that made the area runs this.
+ */
+static void
+init_area(int n_queue_buckets, int n_lane_buckets)
+{
+	int			i;
+	int		   *tranche = sched_shared->tranche;
+
+	for (i = 0; i < SCHED_N_TRANCHES; i++)
+		tranche[i] = LWLockNewTrancheId();
+	LWLockInitialize(&sched_shared->control, tranche[SCHED_TRANCHE_CONTROL]);
+	SpinLockInit(&sched_shared->pool);
+	sched_shared->max_lanes = workq_guc_max_lanes;
+	sched_shared->max_queues = workq_guc_max_queues;
+	for (i = 0; i < WORKQ_LANE_PARTITIONS; i++)
+		LWLockInitialize(&sched_shared->partition[i],
+						 tranche[SCHED_TRANCHE_LANES]);
+	for (i = 0; i < WORKQ_MAX_INSTANCES; i++)
+	{
+		WorkqInstance *instance = &sched_shared->instances[i];
+
+		instance->worker = -1;
+		pg_atomic_init_u64(&instance->worker_until, (uint64) DT_NOBEGIN);
+		LWLockInitialize(&instance->ids_lock, tranche[SCHED_TRANCHE_IDS]);
+	}
+	for (i = 0; i < workq_guc_max_queues; i++)
+	{
+		LWLockInitialize(&sched_queues[i].lock,
+						 tranche[SCHED_TRANCHE_QUEUE]);
+		sched_queues[i].instance = -1;
+	}
+	for (i = 0; i < workq_guc_max_lanes; i++)
+	{
+		sched_lanes[i].queue = -1;
+		sched_lanes[i].next = i + 1 < workq_guc_max_lanes ? i + 1 : -1;
+	}
+	sched_shared->free_lane = 0;
+	sched_shared->n_free_lanes = workq_guc_max_lanes;
+	for (i = 0; i < max_exacts(); i++)
+		sched_exacts[i].next = i + 1 < max_exacts() ? i + 1 : -1;
+	sched_shared->free_exact = 0;
+	for (i = 0; i < max_chunks(); i++)
+		sched_chunks[i].next = i + 1 < max_chunks() ? i + 1 : -1;
+	sched_shared->free_chunk = 0;
+	for (i = 0; i < n_queue_buckets; i++)
+		queue_buckets[i] = -1;
+	for (i = 0; i < n_lane_buckets; i++)
+		lane_buckets[i] = -1;
+}
+
+/*
+ * In the shmem startup hook, under AddinShmemInitLock.
+ */
+void
+workq_sched_shmem_init(void)
+{
+	bool		found;
+	char	   *at;
+	int			n_queue_buckets = n_buckets(workq_guc_max_queues);
+	int			n_lane_buckets = n_buckets(workq_guc_max_lanes);
+	int			i;
+
+	at = ShmemInitStruct("workq scheduler", workq_sched_shmem_size(), &found);
+	if (!found)
+		memset(at, 0, workq_sched_shmem_size());
+	sched_shared = carve(&at, sizeof(SchedShared));
+	sched_queues = carve(&at, workq_guc_max_queues * sizeof(SchedQueue));
+	sched_lanes = carve(&at, workq_guc_max_lanes * sizeof(SchedLane));
+	sched_exacts = carve(&at, max_exacts() * sizeof(SchedExact));
+	sched_chunks = carve(&at, max_chunks() * sizeof(SchedChunk));
+	queue_buckets = carve(&at, n_queue_buckets * sizeof(int));
+	lane_buckets = carve(&at, n_lane_buckets * sizeof(int));
+	if (!found)
+		init_area(n_queue_buckets, n_lane_buckets);
+	for (i = 0; i < SCHED_N_TRANCHES; i++)
+		LWLockRegisterTranche(sched_shared->tranche[i], tranche_names[i]);
+}
+
+bool
+workq_sched_preloaded(void)
+{
+	return sched_shared != NULL;
+}
+
+/* ------------------------------------------------------------------------
+ * Instances
+ * ------------------------------------------------------------------------ */
+
+/*
+ * The instance of an extension, made if asked; -1 if there is none.  Takes
+ * the control lock.  Raises 53400 when there is no room.
+ */
+int
+sched_instance_number(Oid dbid, Oid relid, bool make)
+{
+	int			i;
+	int			unused = -1;
+
+	LWLockAcquire(&sched_shared->control, LW_SHARED);
+	for (i = 0; i < WORKQ_MAX_INSTANCES; i++)
+	{
+		if (sched_shared->instances[i].dbid == dbid &&
+			sched_shared->instances[i].relid == relid)
+			break;
+	}
+	LWLockRelease(&sched_shared->control);
+	if (i < WORKQ_MAX_INSTANCES)
+		return i;
+	if (!make)
+		return -1;
+
+	LWLockAcquire(&sched_shared->control, LW_EXCLUSIVE);
+	for (i = 0; i < WORKQ_MAX_INSTANCES; i++)
+	{
+		WorkqInstance *instance = &sched_shared->instances[i];
+
+		if (instance->dbid == dbid && instance->relid == relid)
+			break;
+		if (instance->dbid == InvalidOid && unused < 0)
+			unused = i;
+	}
+	if (i == WORKQ_MAX_INSTANCES && unused >= 0)
+	{
+		WorkqInstance *instance = &sched_shared->instances[unused];
+
+		i = unused;
+		instance->dbid = dbid;
+		instance->relid = relid;
+		instance->loaded = false;
+		instance->stale = false;
+		instance->worker = -1;
+		pg_atomic_write_u64(&instance->worker_until, (uint64) DT_NOBEGIN);
+		instance->id_next = instance->id_end = 0;
+	}
+	LWLockRelease(&sched_shared->control);
+	if (i == WORKQ_MAX_INSTANCES)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("more than %d databases use workq on this server",
+						WORKQ_MAX_INSTANCES)));
+	return i;
+}
+
+void
+workq_sched_forget(Oid dbid, Oid keep_relid)
+{
+	int			i;
+	int			q;
+
+	LWLockAcquire(&sched_shared->control, LW_EXCLUSIVE);
+	for (i = 0; i < WORKQ_MAX_INSTANCES; i++)
+	{
+		WorkqInstance *instance = &sched_shared->instances[i];
+
+		if (instance->dbid != dbid || instance->relid == keep_relid)
+			continue;
+		for (q = 0; q < sched_shared->max_queues; q++)
+		{
+			if (sched_queues[q].instance != i)
+				continue;
+			LWLockAcquire(&sched_queues[q].lock, LW_EXCLUSIVE);
+			sched_queue_free(q);
+			LWLockRelease(&sched_queues[q].lock);
+		}
+		instance->dbid = InvalidOid;
+		instance->relid = InvalidOid;
+		instance->loaded = false;
+		instance->worker = -1;
+	}
+	LWLockRelease(&sched_shared->control);
+}
+
+int
+workq_sched_databases(Oid **dbids)
+{
+	int			i;
+	int			n = 0;
+
+	*dbids = palloc(WORKQ_MAX_INSTANCES * sizeof(Oid));
+	LWLockAcquire(&sched_shared->control, LW_SHARED);
+	for (i = 0; i < WORKQ_MAX_INSTANCES; i++)
+	{
+		if (OidIsValid(sched_shared->instances[i].dbid))
+			(*dbids)[n++] = sched_shared->instances[i].dbid;
+	}
+	LWLockRelease(&sched_shared->control);
+	return n;
+}
+
+/* ------------------------------------------------------------------------
+ * Queues
+ * ------------------------------------------------------------------------ */
+
+static int *
+queue_bucket(int instance, int32 queue_id)
+{
+	uint32		hash = hash_combine(murmurhash32((uint32) instance),
+									murmurhash32((uint32) queue_id));
+
+	return &queue_buckets[hash & (n_buckets(sched_shared->max_queues) - 1)];
+}
+
+/* control held */
+static int
+queue_in_bucket(int instance, int32 queue_id)
+{
+	int			q;
+
+	for (q = *queue_bucket(instance, queue_id); q >= 0;
+		 q = sched_queues[q].hash_next)
+	{
+		if (sched_queues[q].instance == instance &&
+			sched_queues[q].queue_id == queue_id)
+			return q;
+	}
+	return -1;
+}
+
+static void
+queue_reset(SchedQueue *queue)
+{
+	queue->has_settings = false;
+	memset(&queue->own, 0, sizeof(WorkqSettings));
+	queue->first_lane = -1;
+	queue->plain_lane = -1;
+	queue->n_lanes = 0;
+	queue->overflowing = false;
+	sched_hint_reset(&queue->due, workq_pos_max);
+	sched_hint_reset(&queue->expiry, workq_pos_max);
+	memset(&queue->counters, 0, sizeof(WorkqCounters));
+}
+
+/*
+ * The number of a queue, taken if asked; -1 if it has none and (when make) no
+ * number is free.  Takes the control lock.
+ */
+int
+sched_queue_find(int instance, int32 queue_id, bool make)
+{
+	int			q;
+	int		   *bucket;
+
+	LWLockAcquire(&sched_shared->control, LW_SHARED);
+	q = queue_in_bucket(instance, queue_id);
+	LWLockRelease(&sched_shared->control);
+	if (q >= 0 || !make)
+		return q;
+
+	LWLockAcquire(&sched_shared->control, LW_EXCLUSIVE);
+	q = queue_in_bucket(instance, queue_id);
+	if (q < 0)
+	{
+		for (q = 0; q < sched_shared->max_queues; q++)
+		{
+			if (sched_queues[q].instance < 0)
+				break;
+		}
+		if (q == sched_shared->max_queues)
+			q = -1;
+		else
+		{
+			bucket = queue_bucket(instance, queue_id);
+			LWLockAcquire(&sched_queues[q].lock, LW_EXCLUSIVE);
+			queue_reset(&sched_queues[q]);
+			sched_queues[q].queue_id = queue_id;
+			sched_queues[q].instance = instance;
+			sched_queues[q].hash_next = *bucket;
+			*bucket = q;
+			LWLockRelease(&sched_queues[q].lock);
+		}
+	}
+	LWLockRelease(&sched_shared->control);
+	return q;
+}
+
+/*
+ * Give a queue's number and all its lanes back.  Control and queue lock held.
+ */
+void
+sched_queue_free(int q)
+{
+	SchedQueue *queue = &sched_queues[q];
+	int		   *link = queue_bucket(queue->instance, queue->queue_id);
+
+	while (queue->first_lane >= 0)
+		sched_lane_free(queue->first_lane);
+	while (*link != q)
+		link = &sched_queues[*link].hash_next;
+	*link = queue->hash_next;
+	queue->instance = -1;
+	queue->queue_id = 0;
+}
+
+/* ------------------------------------------------------------------------
+ * Lanes
+ * ------------------------------------------------------------------------ */
+
+static inline LWLock *
+lane_partition(uint32 hash)
+{
+	return &sched_shared->partition[hash % WORKQ_LANE_PARTITIONS];
+}
+
+static inline int *
+lane_bucket(uint32 hash)
+{
+	/* the low bits choose the partition, so a bucket is in one partition */
+	return &lane_buckets[hash & (n_buckets(sched_shared->max_lanes) - 1)];
+}
+
+static int
+pool_pop_chunk(void)
+{
+	int			chunk;
+
+	SpinLockAcquire(&sched_shared->pool);
+	chunk = sched_shared->free_chunk;
+	if (chunk >= 0)
+		sched_shared->free_chunk = sched_chunks[chunk].next;
+	SpinLockRelease(&sched_shared->pool);
+	return chunk;
+}
+
+static void
+pool_push_chunks(int chunk)
+{
+	while (chunk >= 0)
+	{
+		int			next = sched_chunks[chunk].next;
+
+		SpinLockAcquire(&sched_shared->pool);
+		sched_chunks[chunk].next = sched_shared->free_chunk;
+		sched_shared->free_chunk = chunk;
+		SpinLockRelease(&sched_shared->pool);
+		chunk = next;
+	}
+}
+
+/*
+ * Store a key.  False: out of chunks (what was taken is given back).
+ */
+static bool
+key_store(SchedLane *lane, const char *key, int len)
+{
+	int			done = Min(len, WORKQ_KEY_INLINE);
+	int		   *link = &lane->key_chunk;
+
+	lane->key_len = len;
+	lane->key_chunk = -1;
+	memcpy(lane->key, key, done);
+	while (done < len)
+	{
+		int			part = Min(len - done, WORKQ_KEY_CHUNK);
+		int			chunk = pool_pop_chunk();
+
+		if (chunk < 0)
+		{
+			pool_push_chunks(lane->key_chunk);
+			lane->key_chunk = -1;
+			return false;
+		}
+		memcpy(sched_chunks[chunk].data, key + done, part);
+		sched_chunks[chunk].next = -1;
+		*link = chunk;
+		link = &sched_chunks[chunk].next;
+		done += part;
+	}
+	return true;
+}
+
+static bool
+key_equals(const SchedLane *lane, const char *key, int len)
+{
+	int			done = Min(len, WORKQ_KEY_INLINE);
+	int			chunk = lane->key_chunk;
+
+	if (lane->key_len != len || memcmp(lane->key, key, done) != 0)
+		return false;
+	while (done < len)
+	{
+		int			part = Min(len - done, WORKQ_KEY_CHUNK);
+
+		if (memcmp(sched_chunks[chunk].data, key + done, part) != 0)
+			return false;
+		done += part;
+		chunk = sched_chunks[chunk].next;
+	}
+	return true;
+}
+
+char *
+sched_lane_key(int number)
+{
+	SchedLane  *lane = &sched_lanes[number];
+	char	   *key = palloc(lane->key_len + 1);
+	int			done = Min(lane->key_len, WORKQ_KEY_INLINE);
+	int			chunk = lane->key_chunk;
+
+	memcpy(key, lane->key, done);
+	while (done < lane->key_len)
+	{
+		int			part = Min(lane->key_len - done, WORKQ_KEY_CHUNK);
+
+		memcpy(key + done, sched_chunks[chunk].data, part);
+		done += part;
+		chunk = sched_chunks[chunk].next;
+	}
+	key[lane->key_len] = '\0';
+	return key;
+}
+
+/*
+ * A record from the pool with its key stored, or -1.
+ */
+static int
+lane_alloc(const char *key, int len)
+{
+	int			number;
+
+	SpinLockAcquire(&sched_shared->pool);
+	number = sched_shared->free_lane;
+	if (number >= 0)
+	{
+		sched_shared->free_lane = sched_lanes[number].next;
+		sched_shared->n_free_lanes--;
+	}
+	SpinLockRelease(&sched_shared->pool);
+	if (number < 0)
+		return -1;
+	if (!key_store(&sched_lanes[number], key, len))
+	{
+		SpinLockAcquire(&sched_shared->pool);
+		sched_lanes[number].next = sched_shared->free_lane;
+		sched_shared->free_lane = number;
+		sched_shared->n_free_lanes++;
+		SpinLockRelease(&sched_shared->pool);
+		return -1;
+	}
+	return number;
+}
+
+/*
+ * A fresh lane of a queue, linked into its list.  Queue lock held.
+ */
+static int
+lane_make(int q, const char *key, int len, uint32 hash)
+{
+	SchedQueue *queue = &sched_queues[q];
+	int			number = lane_alloc(key, len);
+	SchedLane  *lane;
+	int			p;
+
+	if (number < 0)
+	{
+		queue->overflowing = true;
+		return -1;
+	}
+	lane = &sched_lanes[number];
+	lane->queue = q;
+	lane->hash = hash;
+	lane->pins = 0;
+	lane->changes = 0;
+	lane->offered = false;
+	lane->in_flight = 0;
+	lane->ready = 0;
+	lane->first_exact = -1;
+	lane->n_exact = 0;
+	for (p = 0; p < WORKQ_PRIORITIES; p++)
+		sched_hint_reset(&lane->hint[p], workq_pos_max);
+	lane->prev = -1;
+	lane->next = queue->first_lane;
+	if (queue->first_lane >= 0)
+		sched_lanes[queue->first_lane].prev = number;
+	queue->first_lane = number;
+	queue->n_lanes++;
+	if (len == 0)
+		queue->plain_lane = number;
+	return number;
+}
+
+/*
+ * The lane of a key, made if asked.  -1: not there, or (make) no record is
+ * free and the queue is marked overflowing.  Queue lock held exclusively.
+ */
+int
+sched_lane_find(int q, const char *key, bool make)
+{
+	SchedQueue *queue = &sched_queues[q];
+	int			len = strlen(key);
+	uint32		hash;
+	int			number;
+
+	if (len == 0)
+	{
+		if (queue->plain_lane < 0 && make)
+			return lane_make(q, key, 0, 0);
+		return queue->plain_lane;
+	}
+
+	hash = hash_combine(murmurhash32((uint32) q),
+						hash_bytes((const unsigned char *) key, len));
+	LWLockAcquire(lane_partition(hash), LW_SHARED);
+	for (number = *lane_bucket(hash); number >= 0;
+		 number = sched_lanes[number].hash_next)
+	{
+		SchedLane  *lane = &sched_lanes[number];
+
+		if (lane->queue == q && lane->hash == hash &&
+			key_equals(lane, key, len))
+			break;
+	}
+	LWLockRelease(lane_partition(hash));
+	if (number >= 0 || !make)
+		return number;
+
+	/* the queue lock keeps others from making the same one */
+	number = lane_make(q, key, len, hash);
+	if (number >= 0)
+	{
+		LWLockAcquire(lane_partition(hash), LW_EXCLUSIVE);
+		sched_lanes[number].hash_next = *lane_bucket(hash);
+		*lane_bucket(hash) = number;
+		LWLockRelease(lane_partition(hash));
+	}
+	return number;
+}
+
+/*
+ * Give a lane back.  Queue lock held.
+ */
+void
+sched_lane_free(int number)
+{
+	SchedLane  *lane = &sched_lanes[number];
+	SchedQueue *queue = &sched_queues[lane->queue];
+
+	while (lane->first_exact >= 0)
+	{
+		int			exact = lane->first_exact;
+
+		lane->first_exact = sched_exacts[exact].next;
+		sched_exact_free(exact);
+	}
+	if (lane->key_len > 0)
+	{
+		int		   *link = lane_bucket(lane->hash);
+
+		LWLockAcquire(lane_partition(lane->hash), LW_EXCLUSIVE);
+		while (*link != number)
+			link = &sched_lanes[*link].hash_next;
+		*link = lane->hash_next;
+		LWLockRelease(lane_partition(lane->hash));
+	}
+	else
+		queue->plain_lane = -1;
+	if (lane->prev >= 0)
+		sched_lanes[lane->prev].next = lane->next;
+	else
+		queue->first_lane = lane->next;
+	if (lane->next >= 0)
+		sched_lanes[lane->next].prev = lane->prev;
+	queue->n_lanes--;
+	pool_push_chunks(lane->key_chunk);
+	lane->queue = -1;
+
+	SpinLockAcquire(&sched_shared->pool);
+	lane->next = sched_shared->free_lane;
+	sched_shared->free_lane = number;
+	sched_shared->n_free_lanes++;
+	SpinLockRelease(&sched_shared->pool);
+}
+
+/*
+ * Give a lane back if nothing needs it.  The plain lane stays: a queue that
+ * has it needs it again at once.  Queue lock held.
+ */
+void
+sched_lane_free_if_idle(int number)
+{
+	SchedLane  *lane = &sched_lanes[number];
+
+	if (lane->key_len > 0 && lane->pins == 0 && lane->ready == 0 &&
+		lane->in_flight == 0 && !lane->offered)
+		sched_lane_free(number);
+}
+
+int
+sched_exact_alloc(void)
+{
+	int			exact;
+
+	SpinLockAcquire(&sched_shared->pool);
+	exact = sched_shared->free_exact;
+	if (exact >= 0)
+		sched_shared->free_exact = sched_exacts[exact].next;
+	SpinLockRelease(&sched_shared->pool);
+	return exact;
+}
+
+void
+sched_exact_free(int exact)
+{
+	SpinLockAcquire(&sched_shared->pool);
+	sched_exacts[exact].next = sched_shared->free_exact;
+	sched_shared->free_exact = exact;
+	SpinLockRelease(&sched_shared->pool);
+}

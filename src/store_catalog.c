@@ -1,0 +1,951 @@
+/*-------------------------------------------------------------------------
+ *
+ * store_catalog.c
+ *	  Rows of the catalog: queues, keys, grants and policies.
+ *
+ * Reads use a dirty snapshot: it shows committed rows and our own, says which
+ * rows others have in hand, and takes no predicate locks.  Unlike an MVCC
+ * snapshot it may meet both versions of a row that is just being updated, or,
+ * when the updater commits between the two looks, neither; find_row() deals
+ * with that.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_collation.h"
+#include "commands/sequence.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "storage/procarray.h"
+#include "utils/acl.h"
+#include "utils/fmgroids.h"
+#include "utils/jsonb.h"
+#include "utils/lsyscache.h"
+#include "utils/timestamp.h"
+
+#include "compat.h"
+#include "guc.h"
+#include "store_catalog.h"
+#include "store_int.h"
+
+/* Column numbers, from 0 as in a slot; test/pgtap/schema.sql compares them. */
+enum QueueColumn
+{
+	QUEUE_QUEUE_ID,
+	QUEUE_NAME,
+	QUEUE_OWNER,
+	QUEUE_CREATED_AT,
+	QUEUE_PAUSED,
+	QUEUE_ENQUEUE_PAUSED,
+	QUEUE_POLICY_VERSION,
+	QUEUE_SETTINGS,				/* WORKQ_N_SETTINGS of them, in their order */
+	QUEUE_WEIGHTS = QUEUE_SETTINGS + WORKQ_N_SETTINGS,
+	QUEUE_N
+};
+
+enum KeyColumn
+{
+	KEY_QUEUE_ID,
+	KEY_KEY,
+	KEY_WEIGHT,
+	KEY_MAX_CONCURRENT,
+	KEY_N
+};
+
+enum GrantColumn
+{
+	GRANT_QUEUE_ID,
+	GRANT_GRANTEE,
+	GRANT_PRIVILEGE,
+	GRANT_GRANTOR,
+	GRANT_GRANTED_AT,
+	GRANT_N
+};
+
+enum PolicyColumn
+{
+	POLICY_QUEUE_ID,
+	POLICY_VERSION,
+	POLICY_AT,
+	POLICY_EVENT,
+	POLICY_BY_ROLE,
+	POLICY_QUEUE,
+	POLICY_SETTINGS,
+	POLICY_N
+};
+
+const char *const workq_catalog_rights[] = {
+	"enqueue", "claim", "monitor", "manage", NULL
+};
+
+/* ------------------------------------------------------------------------
+ * Finding rows
+ * ------------------------------------------------------------------------ */
+
+static void
+key_int4(ScanKey key, AttrNumber attno, int32 value)
+{
+	ScanKeyEntryInitialize(key, 0, attno, BTEqualStrategyNumber, InvalidOid,
+						   InvalidOid, F_INT4EQ, Int32GetDatum(value));
+}
+
+static void
+key_int2(ScanKey key, AttrNumber attno, int16 value)
+{
+	ScanKeyEntryInitialize(key, 0, attno, BTEqualStrategyNumber, InvalidOid,
+						   InvalidOid, F_INT2EQ, Int16GetDatum(value));
+}
+
+static void
+key_oid(ScanKey key, AttrNumber attno, Oid value)
+{
+	ScanKeyEntryInitialize(key, 0, attno, BTEqualStrategyNumber, InvalidOid,
+						   InvalidOid, F_OIDEQ, ObjectIdGetDatum(value));
+}
+
+static void
+key_text(ScanKey key, AttrNumber attno, StrategyNumber strategy,
+		 const char *value)
+{
+	ScanKeyEntryInitialize(key, 0, attno, strategy, InvalidOid,
+						   C_COLLATION_OID,
+						   strategy == BTEqualStrategyNumber ? F_TEXTEQ : F_TEXT_GT,
+						   CStringGetTextDatum(value));
+}
+
+/*
+ * Wait until the transaction that has a row in hand has ended, or has taken
+ * back its speculative insertion.
+ */
+static void
+wait_for_row(Relation rel, TransactionId xid, uint32 token, ItemPointer tid,
+			 bool deleting)
+{
+	if (token != 0)
+		SpeculativeInsertionWait(xid, token);
+	else
+		XactLockTableWait(xid, rel, tid,
+						  deleting ? XLTW_Delete : XLTW_InsertIndexUnique);
+}
+
+/*
+ * Find the one row that the keys (on a unique index) name.
+ *
+ * wait: the answer is settled, nobody has the row in hand (but it is not
+ * locked against what happens next).  Otherwise the answer is what was
+ * committed, or our own, at some moment since the call.
+ *
+ * Without waiting there is a race: we pass the new version of a row, which its
+ * transaction has not committed, then come to the old one, which meanwhile is
+ * dead because it has.  So if we found nothing but passed an insertion of a
+ * transaction that has ended by now, we look again.
+ */
+static bool
+find_row(Relation rel, Oid index_oid, ScanKey keys, int nkeys, bool wait,
+		 TupleTableSlot *slot)
+{
+	Relation	index = index_open(index_oid, AccessShareLock);
+	bool		found;
+	bool		again;
+
+	do
+	{
+		SnapshotData dirty;
+		IndexScanDesc scan;
+		TransactionId passed = InvalidTransactionId;
+		TransactionId wait_xid = InvalidTransactionId;
+		uint32		wait_token = 0;
+		bool		wait_deleting = false;
+
+		CHECK_FOR_INTERRUPTS();
+		found = again = false;
+		InitDirtySnapshot(dirty);
+		scan = workq_compat_index_beginscan(rel, index, &dirty, nkeys);
+		index_rescan(scan, keys, nkeys, NULL, 0);
+		while (!found && !TransactionIdIsValid(wait_xid) &&
+			   index_getnext_slot(scan, ForwardScanDirection, slot))
+		{
+			if (TransactionIdIsValid(dirty.xmin))
+			{
+				passed = dirty.xmin;
+				if (wait)
+				{
+					wait_xid = dirty.xmin;
+					wait_token = dirty.speculativeToken;
+				}
+			}
+			else if (wait && TransactionIdIsValid(dirty.xmax))
+			{
+				wait_xid = dirty.xmax;
+				wait_deleting = true;
+			}
+			else
+				found = true;
+		}
+		index_endscan(scan);
+
+		if (TransactionIdIsValid(wait_xid))
+		{
+			ItemPointerData tid = slot->tts_tid;
+
+			ExecClearTuple(slot);	/* hold no pin while waiting */
+			wait_for_row(rel, wait_xid, wait_token, &tid, wait_deleting);
+			again = true;
+		}
+		else if (!found && TransactionIdIsValid(passed))
+			again = !TransactionIdIsInProgress(passed);
+	} while (again);
+
+	index_close(index, NoLock);
+	if (found)
+		slot_getallattrs(slot);
+	else
+		ExecClearTuple(slot);
+	return found;
+}
+
+static int
+queue_keys(ScanKey keys, const char *name, int32 queue_id, WorkqRelation *index)
+{
+	if (name != NULL)
+	{
+		*index = WORKQ_REL_QUEUES_NAME;
+		key_text(&keys[0], 1, BTEqualStrategyNumber, name);
+	}
+	else
+	{
+		*index = WORKQ_REL_QUEUES_PKEY;
+		key_int4(&keys[0], 1, queue_id);
+	}
+	return 1;
+}
+
+/* ------------------------------------------------------------------------
+ * Queues
+ * ------------------------------------------------------------------------ */
+
+/*
+ * A setting's column as its number.  What a foreign hand wrote wrongly is an
+ * error rather than a policy that nobody asked for.
+ */
+static int64
+deform_setting(const WorkqSettingDef *def, Datum value)
+{
+	switch (def->kind)
+	{
+		case WORKQ_KIND_ENUM:
+			return workq_guc_enum_parse(def, TextDatumGetCString(value));
+		case WORKQ_KIND_INTEGER:
+			return workq_guc_check_range(def, DatumGetInt32(value));
+		case WORKQ_KIND_TIME:
+			return workq_guc_check_range(def, DatumGetInt64(value));
+	}
+	return 0;					/* keep the compiler quiet */
+}
+
+static WorkqQueueInfo *
+deform_queue(TupleTableSlot *slot)
+{
+	WorkqQueueInfo *queue = palloc0(sizeof(WorkqQueueInfo));
+	WorkqSettings *settings = &queue->settings;
+	Datum	   *values = slot->tts_values;
+	char	   *name = TextDatumGetCString(values[QUEUE_NAME]);
+	int			i;
+
+	queue->queue_id = DatumGetInt32(values[QUEUE_QUEUE_ID]);
+	strlcpy(queue->name, name, sizeof(queue->name));
+	pfree(name);
+	queue->owner = DatumGetObjectId(values[QUEUE_OWNER]);
+	queue->created_at = DatumGetTimestampTz(values[QUEUE_CREATED_AT]);
+	settings->paused = DatumGetBool(values[QUEUE_PAUSED]);
+	settings->enqueue_paused = DatumGetBool(values[QUEUE_ENQUEUE_PAUSED]);
+	settings->version = DatumGetInt32(values[QUEUE_POLICY_VERSION]);
+	for (i = 0; i < WORKQ_N_SETTINGS; i++)
+	{
+		if (slot->tts_isnull[QUEUE_SETTINGS + i])
+			continue;
+		settings->value[i] = deform_setting(&workq_settings[i],
+											values[QUEUE_SETTINGS + i]);
+		settings->own |= (uint32) 1 << i;
+	}
+	queue->weights = store_get_text(slot, QUEUE_WEIGHTS);
+	return queue;
+}
+
+/*
+ * Fill a row of workq.queues.
+ */
+static TupleTableSlot *
+form_queue(WorkqStore *store, StoreTable *table, const WorkqQueueInfo *queue)
+{
+	const WorkqSettings *settings = &queue->settings;
+	TupleTableSlot *slot = store_new_row(store, table);
+	int			i;
+
+	store_set(slot, QUEUE_QUEUE_ID, Int32GetDatum(queue->queue_id));
+	store_set_text(slot, QUEUE_NAME, queue->name);
+	store_set(slot, QUEUE_OWNER, ObjectIdGetDatum(queue->owner));
+	store_set(slot, QUEUE_CREATED_AT,
+			  TimestampTzGetDatum(queue->created_at));
+	store_set(slot, QUEUE_PAUSED, BoolGetDatum(settings->paused));
+	store_set(slot, QUEUE_ENQUEUE_PAUSED,
+			  BoolGetDatum(settings->enqueue_paused));
+	store_set(slot, QUEUE_POLICY_VERSION, Int32GetDatum(settings->version));
+	for (i = 0; i < WORKQ_N_SETTINGS; i++)
+	{
+		const WorkqSettingDef *def = &workq_settings[i];
+		int64		value = settings->value[i];
+
+		if ((settings->own & ((uint32) 1 << i)) == 0)
+			continue;
+		switch (def->kind)
+		{
+			case WORKQ_KIND_ENUM:
+				store_set_text(slot, QUEUE_SETTINGS + i, def->names[value]);
+				break;
+			case WORKQ_KIND_INTEGER:
+				store_set(slot, QUEUE_SETTINGS + i,
+						  Int32GetDatum((int32) value));
+				break;
+			case WORKQ_KIND_TIME:
+				store_set(slot, QUEUE_SETTINGS + i, Int64GetDatum(value));
+				break;
+		}
+	}
+	store_set_text(slot, QUEUE_WEIGHTS, queue->weights);
+	slot->tts_tableOid = RelationGetRelid(table->rel);
+	ExecStoreVirtualTuple(slot);
+	return slot;
+}
+
+/* Which bit a privilege's name stands for; 0 for a name we do not know. */
+static uint32
+right_by_name(const char *name)
+{
+	int			i;
+
+	for (i = 0; workq_catalog_rights[i] != NULL; i++)
+	{
+		if (strcmp(workq_catalog_rights[i], name) == 0)
+			return (uint32) 1 << i;
+	}
+	return 0;
+}
+
+/*
+ * Read the grants of a queue, merged by grantee.  Rows of grants are inserted
+ * and deleted, never updated, so a dirty scan meets each exactly once.
+ */
+static void
+read_grants(WorkqQueueInfo *queue)
+{
+	Relation	rel = table_open(workq_store_oid(WORKQ_REL_GRANTS),
+								 AccessShareLock);
+	Relation	index = index_open(workq_store_oid(WORKQ_REL_GRANTS_PKEY),
+								   AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	SnapshotData dirty;
+	ScanKeyData key;
+	IndexScanDesc scan;
+	int			n_max = 8;
+
+	queue->grants = palloc(n_max * sizeof(WorkqGrant));
+	InitDirtySnapshot(dirty);
+	key_int4(&key, 1, queue->queue_id);
+	scan = workq_compat_index_beginscan(rel, index, &dirty, 1);
+	index_rescan(scan, &key, 1, NULL, 0);
+	while (index_getnext_slot(scan, ForwardScanDirection, slot))
+	{
+		WorkqGrant *last = queue->n_grants > 0 ?
+			&queue->grants[queue->n_grants - 1] : NULL;
+		Oid			grantee;
+		char	   *privilege;
+
+		if (TransactionIdIsValid(dirty.xmin))
+			continue;
+		slot_getallattrs(slot);
+		grantee = DatumGetObjectId(slot->tts_values[GRANT_GRANTEE]);
+		privilege = TextDatumGetCString(slot->tts_values[GRANT_PRIVILEGE]);
+		if (last == NULL || last->grantee != grantee)
+		{
+			if (queue->n_grants == n_max)
+			{
+				n_max *= 2;
+				queue->grants = repalloc(queue->grants,
+										 n_max * sizeof(WorkqGrant));
+			}
+			last = &queue->grants[queue->n_grants++];
+			last->grantee = grantee;
+			last->rights = 0;
+		}
+		last->rights |= right_by_name(privilege);
+		pfree(privilege);
+	}
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
+	table_close(rel, NoLock);
+}
+
+WorkqQueueInfo *
+workq_catalog_read(const char *name, int32 queue_id)
+{
+	Relation	rel = table_open(workq_store_oid(WORKQ_REL_QUEUES),
+								 AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	WorkqQueueInfo *queue = NULL;
+	WorkqRelation index;
+	ScanKeyData key;
+	int			nkeys = queue_keys(&key, name, queue_id, &index);
+
+	if (find_row(rel, workq_store_oid(index), &key, nkeys, false, slot))
+		queue = deform_queue(slot);
+	ExecDropSingleTupleTableSlot(slot);
+	table_close(rel, NoLock);
+	if (queue != NULL)
+		read_grants(queue);
+	return queue;
+}
+
+WorkqQueueInfo *
+workq_catalog_lock(WorkqStore *store, const char *name, bool drop,
+				   ItemPointer tid)
+{
+	Relation	rel = store_table(store, WORKQ_REL_QUEUES)->rel;
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	WorkqQueueInfo *queue = NULL;
+	WorkqRelation index;
+	ScanKeyData key;
+	int			nkeys = queue_keys(&key, name, 0, &index);
+
+	while (find_row(rel, workq_store_oid(index), &key, nkeys, true, slot))
+	{
+		TM_FailureData failure;
+		TM_Result	result;
+
+		*tid = slot->tts_tid;
+		result = table_tuple_lock(rel, tid, SnapshotSelf, slot,
+								  GetCurrentCommandId(true),
+								  drop ? LockTupleExclusive : LockTupleNoKeyExclusive,
+								  LockWaitBlock, 0, &failure);
+		if (result == TM_Ok)
+		{
+			slot_getallattrs(slot);
+			queue = deform_queue(slot);
+			break;
+		}
+		/* changed or gone since we looked: look again */
+		if (result != TM_Updated && result != TM_Deleted)
+			elog(ERROR, "unexpected table_tuple_lock status: %u", result);
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	if (queue != NULL)
+		read_grants(queue);
+	return queue;
+}
+
+/*
+ * Inserted speculatively, as INSERT ... ON CONFLICT does: of two creators of
+ * one name, the second waits for the first's transaction in the uniqueness
+ * check, and no error is raised and caught.
+ */
+bool
+workq_catalog_insert(WorkqStore *store, WorkqQueueInfo *queue)
+{
+	StoreTable *table = store_table(store, WORKQ_REL_QUEUES);
+	List	   *arbiters = list_make1_oid(workq_store_oid(WORKQ_REL_QUEUES_NAME));
+	Oid			sequence = get_relname_relid("queue_ids",
+											 get_namespace_oid(WORKQ_SCHEMA, false));
+	TupleTableSlot *slot;
+	bool		lost;
+
+	queue->queue_id = (int32) nextval_internal(sequence, false);
+	store_open_indexes(store, table, true);
+	slot = form_queue(store, table, queue);
+	do
+	{
+		ItemPointerData conflict;
+		uint32		token;
+
+		CHECK_FOR_INTERRUPTS();
+		ResetPerTupleExprContext(store->estate);
+		ItemPointerSetInvalid(&slot->tts_tid);
+
+		/* waits for whoever has the name in hand */
+		if (!workq_compat_check_index_constraints(table->result, slot,
+												  store->estate, &conflict,
+												  arbiters))
+			return false;
+
+		token = SpeculativeInsertionLockAcquire(GetCurrentTransactionId());
+		table_tuple_insert_speculative(table->rel, slot,
+									   GetCurrentCommandId(true), 0, NULL,
+									   token);
+		lost = false;
+		workq_compat_insert_index_tuples(table->result, slot, store->estate,
+										 true, &lost, arbiters);
+		table_tuple_complete_speculative(table->rel, slot, token, !lost);
+		SpeculativeInsertionLockRelease(GetCurrentTransactionId());
+	} while (lost);
+
+	ResetPerTupleExprContext(store->estate);
+	CommandCounterIncrement();
+	return true;
+}
+
+void
+workq_catalog_update(WorkqStore *store, const WorkqQueueInfo *queue,
+					 ItemPointer tid)
+{
+	StoreTable *table = store_table(store, WORKQ_REL_QUEUES);
+	TupleTableSlot *slot = form_queue(store, table, queue);
+	WORKQ_COMPAT_UPDATE_INDEXES update_indexes;
+	TM_FailureData failure;
+	LockTupleMode mode;
+	TM_Result	result;
+
+	result = table_tuple_update(table->rel, tid, slot,
+								GetCurrentCommandId(true), InvalidSnapshot,
+								InvalidSnapshot, true, &failure, &mode,
+								&update_indexes);
+	if (result != TM_Ok)		/* we hold its lock */
+		elog(ERROR, "unexpected table_tuple_update status: %u", result);
+	if (workq_compat_must_update_indexes(update_indexes))
+	{
+		store_open_indexes(store, table, true);
+		workq_compat_insert_index_tuples(table->result, slot, store->estate,
+										 false, NULL, NIL);
+		ResetPerTupleExprContext(store->estate);
+	}
+	CommandCounterIncrement();
+}
+
+/*
+ * Delete one row that we hold or that nobody else can have in hand.
+ */
+static void
+delete_row(Relation rel, ItemPointer tid)
+{
+	TM_FailureData failure;
+	TM_Result	result;
+
+	result = table_tuple_delete(rel, tid, GetCurrentCommandId(true),
+								InvalidSnapshot, InvalidSnapshot, true,
+								&failure, false);
+	if (result != TM_Ok)
+		elog(ERROR, "unexpected table_tuple_delete status: %u", result);
+}
+
+void
+workq_catalog_delete(WorkqStore *store, ItemPointer tid)
+{
+	delete_row(store_table(store, WORKQ_REL_QUEUES)->rel, tid);
+	CommandCounterIncrement();
+}
+
+int
+workq_catalog_count(WorkqStore *store)
+{
+	Relation	rel = store_table(store, WORKQ_REL_QUEUES)->rel;
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	SnapshotData dirty;
+	TableScanDesc scan;
+	int			n = 0;
+
+	/*
+	 * A row that another transaction is inserting counts, one that it is
+	 * updating counts once (by its new version), one that it is deleting does
+	 * not.  So of two that create queues at a time, each counts the other's.
+	 */
+	InitDirtySnapshot(dirty);
+	scan = table_beginscan(rel, &dirty, 0, NULL);
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		if (!TransactionIdIsValid(dirty.xmax))
+			n++;
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	return n;
+}
+
+void
+workq_catalog_each(WorkqQueueVisitor visit, void *arg)
+{
+	Relation	rel = table_open(workq_store_oid(WORKQ_REL_QUEUES),
+								 AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	List	   *queues = NIL;
+	ListCell   *cell;
+	TableScanDesc scan;
+
+	/* all rows first: a visitor may look into other tables, or raise */
+	scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		slot_getallattrs(slot);
+		queues = lappend(queues, deform_queue(slot));
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	table_close(rel, NoLock);
+
+	foreach(cell, queues)
+	{
+		WorkqQueueInfo *queue = (WorkqQueueInfo *) lfirst(cell);
+
+		read_grants(queue);
+		visit(queue, arg);
+	}
+}
+
+/* ------------------------------------------------------------------------
+ * A queue's rows in any table
+ * ------------------------------------------------------------------------ */
+
+int64
+workq_catalog_count_rows(WorkqRelation table, WorkqRelation index,
+						 int32 queue_id)
+{
+	Relation	rel = table_open(workq_store_oid(table), AccessShareLock);
+	Relation	idx = index_open(workq_store_oid(index), AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	ScanKeyData key;
+	IndexScanDesc scan;
+	int64		n = 0;
+
+	key_int4(&key, 1, queue_id);
+	scan = workq_compat_index_beginscan(rel, idx, SnapshotSelf, 1);
+	index_rescan(scan, &key, 1, NULL, 0);
+	while (index_getnext_slot(scan, ForwardScanDirection, slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		n++;
+	}
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(idx, NoLock);
+	table_close(rel, NoLock);
+	return n;
+}
+
+int64
+workq_catalog_delete_rows(WorkqStore *store, WorkqRelation table,
+						  WorkqRelation index, int32 queue_id)
+{
+	Relation	rel = store_table(store, table)->rel;
+	Relation	idx = index_open(workq_store_oid(index), AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	ScanKeyData key;
+	IndexScanDesc scan;
+	int64		n = 0;
+
+	key_int4(&key, 1, queue_id);
+	scan = workq_compat_index_beginscan(rel, idx, SnapshotSelf, 1);
+	index_rescan(scan, &key, 1, NULL, 0);
+	while (index_getnext_slot(scan, ForwardScanDirection, slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		delete_row(rel, &slot->tts_tid);
+		n++;
+	}
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(idx, NoLock);
+	CommandCounterIncrement();
+	return n;
+}
+
+/* ------------------------------------------------------------------------
+ * Keys and grants
+ * ------------------------------------------------------------------------ */
+
+static bool
+find_key(WorkqStore *store, int32 queue_id, const char *key,
+		 TupleTableSlot *slot)
+{
+	ScanKeyData keys[2];
+
+	key_int4(&keys[0], 1, queue_id);
+	key_text(&keys[1], 2, BTEqualStrategyNumber, key);
+	return find_row(store_table(store, WORKQ_REL_KEYS)->rel,
+					workq_store_oid(WORKQ_REL_KEYS_PKEY), keys, 2, true, slot);
+}
+
+WorkqKeyRow
+workq_catalog_get_key(WorkqStore *store, int32 queue_id, const char *key)
+{
+	TupleTableSlot *slot;
+	WorkqKeyRow row = {-1, -1};
+
+	slot = table_slot_create(store_table(store, WORKQ_REL_KEYS)->rel, NULL);
+	if (find_key(store, queue_id, key, slot))
+	{
+		if (!slot->tts_isnull[KEY_WEIGHT])
+			row.weight = DatumGetInt32(slot->tts_values[KEY_WEIGHT]);
+		if (!slot->tts_isnull[KEY_MAX_CONCURRENT])
+			row.max_concurrent =
+				DatumGetInt32(slot->tts_values[KEY_MAX_CONCURRENT]);
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	return row;
+}
+
+/*
+ * Old row out, new row in: no update, so that a reader with a dirty snapshot
+ * need not care.
+ */
+void
+workq_catalog_set_key(WorkqStore *store, int32 queue_id, const char *key,
+					  WorkqKeyRow row)
+{
+	StoreTable *table = store_table(store, WORKQ_REL_KEYS);
+	TupleTableSlot *slot = table_slot_create(table->rel, NULL);
+
+	if (find_key(store, queue_id, key, slot))
+		delete_row(table->rel, &slot->tts_tid);
+	ExecDropSingleTupleTableSlot(slot);
+	CommandCounterIncrement();
+
+	if (row.weight < 0 && row.max_concurrent < 0)
+		return;
+	slot = store_new_row(store, table);
+	store_set(slot, KEY_QUEUE_ID, Int32GetDatum(queue_id));
+	store_set_text(slot, KEY_KEY, key);
+	if (row.weight >= 0)
+		store_set(slot, KEY_WEIGHT, Int32GetDatum(row.weight));
+	if (row.max_concurrent >= 0)
+		store_set(slot, KEY_MAX_CONCURRENT, Int32GetDatum(row.max_concurrent));
+	store_append(store, table);
+	workq_store_flush(store);
+}
+
+/*
+ * The index's third column has the database's default collation, which we do
+ * not want to know here: there are four privileges, so just look at them.
+ */
+static bool
+find_grant(WorkqStore *store, int32 queue_id, Oid grantee,
+		   const char *privilege, ItemPointer tid)
+{
+	Relation	rel = store_table(store, WORKQ_REL_GRANTS)->rel;
+	Relation	index = index_open(workq_store_oid(WORKQ_REL_GRANTS_PKEY),
+								   AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	ScanKeyData keys[2];
+	IndexScanDesc scan;
+	bool		found = false;
+
+	key_int4(&keys[0], 1, queue_id);
+	key_oid(&keys[1], 2, grantee);
+	scan = workq_compat_index_beginscan(rel, index, SnapshotSelf, 2);
+	index_rescan(scan, keys, 2, NULL, 0);
+	while (!found && index_getnext_slot(scan, ForwardScanDirection, slot))
+	{
+		char	   *value;
+
+		slot_getallattrs(slot);
+		value = TextDatumGetCString(slot->tts_values[GRANT_PRIVILEGE]);
+		found = strcmp(value, privilege) == 0;
+		pfree(value);
+		*tid = slot->tts_tid;
+	}
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
+	return found;
+}
+
+static const char *
+right_name(uint32 right)
+{
+	int			i;
+
+	for (i = 0; workq_catalog_rights[i] != NULL; i++)
+	{
+		if (right == (uint32) 1 << i)
+			return workq_catalog_rights[i];
+	}
+	elog(ERROR, "unexpected right: %u", right);
+	return NULL;				/* keep the compiler quiet */
+}
+
+bool
+workq_catalog_grant(WorkqStore *store, int32 queue_id, Oid grantee,
+					uint32 right, Oid grantor, TimestampTz at)
+{
+	StoreTable *table = store_table(store, WORKQ_REL_GRANTS);
+	TupleTableSlot *slot;
+	ItemPointerData tid;
+
+	if (find_grant(store, queue_id, grantee, right_name(right), &tid))
+		return false;
+	slot = store_new_row(store, table);
+	store_set(slot, GRANT_QUEUE_ID, Int32GetDatum(queue_id));
+	store_set(slot, GRANT_GRANTEE, ObjectIdGetDatum(grantee));
+	store_set_text(slot, GRANT_PRIVILEGE, right_name(right));
+	store_set(slot, GRANT_GRANTOR, ObjectIdGetDatum(grantor));
+	store_set(slot, GRANT_GRANTED_AT, TimestampTzGetDatum(at));
+	store_append(store, table);
+	workq_store_flush(store);
+	return true;
+}
+
+bool
+workq_catalog_revoke(WorkqStore *store, int32 queue_id, Oid grantee,
+					 uint32 right)
+{
+	ItemPointerData tid;
+
+	if (!find_grant(store, queue_id, grantee, right_name(right), &tid))
+		return false;
+	delete_row(store_table(store, WORKQ_REL_GRANTS)->rel, &tid);
+	CommandCounterIncrement();
+	return true;
+}
+
+void
+workq_catalog_policy(WorkqStore *store, const WorkqQueueInfo *queue,
+					 const char *event, TimestampTz at, const char *settings)
+{
+	StoreTable *table = store_table(store, WORKQ_REL_POLICIES);
+	TupleTableSlot *slot = store_new_row(store, table);
+
+	store_set(slot, POLICY_QUEUE_ID, Int32GetDatum(queue->queue_id));
+	store_set(slot, POLICY_VERSION, Int32GetDatum(queue->settings.version));
+	store_set(slot, POLICY_AT, TimestampTzGetDatum(at));
+	store_set_text(slot, POLICY_EVENT, event);
+	store_set_text(slot, POLICY_BY_ROLE, GetUserNameFromId(GetUserId(), false));
+	store_set_text(slot, POLICY_QUEUE, queue->name);
+	store_set(slot, POLICY_SETTINGS,
+			  DirectFunctionCall1(jsonb_in, CStringGetDatum(settings)));
+	store_append(store, table);
+	workq_store_flush(store);
+}
+
+/* ------------------------------------------------------------------------
+ * For views
+ * ------------------------------------------------------------------------ */
+
+/*
+ * Count a queue's rows as the active snapshot sees them; *earliest is the
+ * least value of a time column.
+ */
+static int64
+count_live(WorkqRelation table, WorkqRelation index, int32 queue_id,
+		   int column, TimestampTz *earliest)
+{
+	Relation	rel = table_open(workq_store_oid(table), AccessShareLock);
+	Relation	idx = index_open(workq_store_oid(index), AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	ScanKeyData key;
+	IndexScanDesc scan;
+	int64		n = 0;
+
+	*earliest = DT_NOEND;
+	key_int4(&key, 1, queue_id);
+	scan = workq_compat_index_beginscan(rel, idx, GetActiveSnapshot(), 1);
+	index_rescan(scan, &key, 1, NULL, 0);
+	while (index_getnext_slot(scan, ForwardScanDirection, slot))
+	{
+		TimestampTz at;
+		bool		isnull;
+
+		CHECK_FOR_INTERRUPTS();
+		at = DatumGetTimestampTz(slot_getattr(slot, column + 1, &isnull));
+		*earliest = Min(*earliest, at);
+		n++;
+	}
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(idx, NoLock);
+	table_close(rel, NoLock);
+	return n;
+}
+
+void
+workq_catalog_counts(int32 queue_id, WorkqTableCounts *counts)
+{
+	TimestampTz ignored;
+
+	counts->ready = count_live(WORKQ_REL_READY, WORKQ_REL_READY_ORDER,
+							   queue_id, LIVE_READY_SINCE,
+							   &counts->oldest_ready);
+	counts->scheduled = count_live(WORKQ_REL_SCHEDULED,
+								   WORKQ_REL_SCHEDULED_DUE, queue_id,
+								   LIVE_READY_SINCE, &counts->next_due);
+	counts->leased = count_live(WORKQ_REL_LEASES, WORKQ_REL_LEASES_DEADLINE,
+								queue_id, LEASE_DEADLINE, &ignored);
+	counts->held = count_live(WORKQ_REL_HELD, WORKQ_REL_HELD_QUEUE, queue_id,
+							  HELD_HELD_AT, &ignored);
+}
+
+/*
+ * The first row of ready under the keys, in index order; false for none.
+ */
+static bool
+first_ready(Relation rel, Relation index, ScanKey keys, int nkeys,
+			TupleTableSlot *slot)
+{
+	IndexScanDesc scan;
+	bool		found;
+
+	scan = workq_compat_index_beginscan(rel, index, SnapshotSelf, nkeys);
+	index_rescan(scan, keys, nkeys, NULL, 0);
+	found = index_getnext_slot(scan, ForwardScanDirection, slot);
+	if (found)
+		slot_getallattrs(slot);
+	index_endscan(scan);
+	return found;
+}
+
+TimestampTz
+workq_catalog_oldest_ready(int32 queue_id, int max_lanes)
+{
+	Relation	rel = table_open(workq_store_oid(WORKQ_REL_READY),
+								 AccessShareLock);
+	Relation	index = index_open(workq_store_oid(WORKQ_REL_READY_ORDER),
+								   AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	TimestampTz oldest = DT_NOEND;
+	ScanKeyData keys[3];
+	char	   *lane;
+	int			n = 0;
+
+	/* the first lane, then each time the first one behind */
+	key_int4(&keys[0], 1, queue_id);
+	if (first_ready(rel, index, keys, 1, slot))
+	{
+		do
+		{
+			int16		priority;
+
+			CHECK_FOR_INTERRUPTS();
+			lane = TextDatumGetCString(slot->tts_values[LIVE_LANE]);
+			key_text(&keys[1], 2, BTEqualStrategyNumber, lane);
+			for (priority = 0; priority < WORKQ_PRIORITIES; priority++)
+			{
+				key_int2(&keys[2], 3, priority);
+				if (first_ready(rel, index, keys, 3, slot))
+				{
+					TimestampTz at = DatumGetTimestampTz(slot->tts_values[LIVE_READY_SINCE]);
+
+					oldest = Min(oldest, at);
+				}
+			}
+			key_text(&keys[1], 2, BTGreaterStrategyNumber, lane);
+			pfree(lane);
+		} while (++n < max_lanes && first_ready(rel, index, keys, 2, slot));
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
+	table_close(rel, NoLock);
+	return oldest;
+}

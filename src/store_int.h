@@ -1,0 +1,130 @@
+/*-------------------------------------------------------------------------
+ *
+ * store_int.h
+ *	  What store.c, store_live.c and store_log.c share.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef WORKQ_STORE_INT_H
+#define WORKQ_STORE_INT_H
+
+#include "access/relscan.h"
+#include "access/skey.h"
+#include "executor/executor.h"
+#include "nodes/execnodes.h"
+#include "utils/builtins.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "store.h"
+
+#define STORE_GATHER	64		/* rows written by one multi-insert */
+
+/*
+ * Column numbers, from 0 as in a slot.  test/sql/attributes.sql compares them
+ * with the catalog.
+ */
+enum LiveColumn
+{
+	LIVE_JOB_ID,
+	LIVE_READY_SINCE,
+	LIVE_QUEUE_ID,
+	LIVE_ATTEMPT,
+	LIVE_FAILURES,
+	LIVE_MAX_ATTEMPTS,
+	LIVE_PRIORITY,
+	LIVE_FLAGS,
+	LIVE_LANE,
+	LIVE_N_COMMON,
+
+	LEASE_CLAIM_ID = LIVE_N_COMMON,
+	LEASE_CLAIMED_AT,
+	LEASE_DEADLINE,
+	LEASE_WORKER,
+	LEASE_N,
+
+	HELD_HELD_AT = LIVE_N_COMMON,
+	HELD_STATE,
+	HELD_REASON,
+	HELD_N
+};
+
+/* A table as a verb has it open. */
+typedef struct StoreTable
+{
+	Relation	rel;			/* NULL: not open */
+	ResultRelInfo *result;		/* NULL: indexes not open */
+	TupleTableSlot **gathered;	/* STORE_GATHER of them, made as needed */
+	int			n_slots;
+	int			n_gathered;
+} StoreTable;
+
+typedef struct StoreSegment
+{
+	WorkqSegment segment;
+	StoreTable	jobs;
+	StoreTable	claims;
+	StoreTable	responses;
+} StoreSegment;
+
+struct WorkqStore
+{
+	EState	   *estate;
+	LOCKMODE	lockmode;		/* of relations */
+	bool		reader;
+	MemoryContext context;		/* what must last as long as the store */
+	StoreTable	live[WORKQ_N_RELATIONS];
+	List	   *segments;		/* of StoreSegment */
+	StoreSegment *last;			/* the one used last */
+};
+
+extern StoreTable *store_table(WorkqStore *store, WorkqRelation which);
+extern void store_table_open(WorkqStore *store, StoreTable *table, Oid relid);
+extern void store_table_close(StoreTable *table);
+extern void store_table_flush(WorkqStore *store, StoreTable *table);
+extern void store_open_indexes(WorkqStore *store, StoreTable *table,
+							   bool speculative);
+
+/* A cleared slot with all columns NULL to fill in, then hand to store_append */
+extern TupleTableSlot *store_new_row(WorkqStore *store, StoreTable *table);
+extern void store_append(WorkqStore *store, StoreTable *table);
+
+extern void store_log_flush(WorkqStore *store);
+extern void store_log_close(WorkqStore *store);
+
+static inline void
+store_set(TupleTableSlot *slot, int column, Datum value)
+{
+	slot->tts_values[column] = value;
+	slot->tts_isnull[column] = false;
+}
+
+static inline void
+store_set_text(TupleTableSlot *slot, int column, const char *value)
+{
+	if (value != NULL)
+		store_set(slot, column, CStringGetTextDatum(value));
+}
+
+static inline void
+store_set_time(TupleTableSlot *slot, int column, TimestampTz value)
+{
+	if (value != DT_NOBEGIN)
+		store_set(slot, column, TimestampTzGetDatum(value));
+}
+
+static inline char *
+store_get_text(TupleTableSlot *slot, int column)
+{
+	return slot->tts_isnull[column] ? NULL :
+		TextDatumGetCString(slot->tts_values[column]);
+}
+
+static inline TimestampTz
+store_get_time(TupleTableSlot *slot, int column)
+{
+	return slot->tts_isnull[column] ? DT_NOBEGIN :
+		DatumGetTimestampTz(slot->tts_values[column]);
+}
+
+#endif							/* WORKQ_STORE_INT_H */

@@ -1,0 +1,541 @@
+/*-------------------------------------------------------------------------
+ *
+ * store_log.c
+ *	  The event log: jobs, claims and responses, in segments by job id.
+ *
+ * Log rows are inserted and read, never updated or deleted.  They are read
+ * with SnapshotSelf: all that is committed, and our own.  For rows that never
+ * change that is as good as the latest snapshot, and it takes no predicate
+ * locks.  The parents are never opened here: a lock on a parent held by a
+ * user's transaction would stop everybody when a segment is attached.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "catalog/pg_am.h"
+#include "utils/datum.h"
+#include "utils/fmgroids.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+#include "compat.h"
+#include "store_int.h"
+
+enum JobColumn
+{
+	JOB_JOB_ID,
+	JOB_ENQUEUED_AT,
+	JOB_RUN_AT,
+	JOB_QUEUE_ID,
+	JOB_MAX_ATTEMPTS,
+	JOB_PRIORITY,
+	JOB_PAYLOAD,
+	JOB_HEADERS,
+	JOB_TENANT,
+	JOB_BINDING,
+	JOB_TRIGGER_ID,
+	JOB_LANE,
+	JOB_DEDUP_KEY,
+	JOB_CORRELATION,
+	JOB_OPTIONS,
+	JOB_N
+};
+
+enum EventColumn
+{
+	EVENT_JOB_ID,
+	EVENT_AT,
+	EVENT_QUEUE_ID,
+	EVENT_ATTEMPT,
+	EVENT_FAILURES,
+	EVENT_PRIORITY,
+	EVENT_EVENT,
+	EVENT_CLAIM_ID,
+	EVENT_DEADLINE,
+	EVENT_READY_SINCE,
+	EVENT_PROMOTION_DEADLINE,
+	EVENT_DUE,
+	EVENT_ROUND,
+	EVENT_CREDIT,
+	EVENT_WEIGHT,
+	EVENT_POLICY_VERSION,
+	EVENT_LANE,
+	EVENT_WORKER,
+	EVENT_DECISION,
+	EVENT_FAIRNESS_KEY,
+	EVENT_REASON,
+	EVENT_N
+};
+
+enum ResponseColumn
+{
+	RESPONSE_JOB_ID,
+	RESPONSE_AT,
+	RESPONSE_QUEUE_ID,
+	RESPONSE_ATTEMPT,
+	RESPONSE_CLAIM_ID,
+	RESPONSE_OUTCOME,
+	RESPONSE_WORKER,
+	RESPONSE_CODE,
+	RESPONSE_MESSAGE,
+	RESPONSE_BODY,
+	RESPONSE_CORRELATION,
+	RESPONSE_N
+};
+
+/* ------------------------------------------------------------------------
+ * Segments
+ * ------------------------------------------------------------------------ */
+
+/*
+ * The segment of a job among those the verb has open, opened if need be.
+ * NULL when there is none.
+ */
+static StoreSegment *
+segment_for(WorkqStore *store, int64 job_id)
+{
+	StoreSegment *result;
+	WorkqSegment segment;
+	ListCell   *lc;
+	MemoryContext old;
+
+	result = store->last;
+	if (result != NULL && job_id >= result->segment.from_id &&
+		job_id < result->segment.to_id)
+		return result;
+	foreach(lc, store->segments)
+	{
+		result = (StoreSegment *) lfirst(lc);
+		if (job_id >= result->segment.from_id && job_id < result->segment.to_id)
+		{
+			store->last = result;
+			return result;
+		}
+	}
+	if (!workq_segment_find(job_id, &segment))
+		return NULL;
+
+	old = MemoryContextSwitchTo(store->context);
+	result = palloc0(sizeof(StoreSegment));
+	result->segment = segment;
+	store->segments = lappend(store->segments, result);
+	store->last = result;
+	MemoryContextSwitchTo(old);
+	return result;
+}
+
+static StoreTable *
+log_table(WorkqStore *store, int64 job_id, WorkqRelation which)
+{
+	StoreSegment *segment = segment_for(store, job_id);
+	StoreTable *table;
+	Oid			relid;
+
+	if (segment == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("the log segment of job " INT64_FORMAT " does not exist",
+						job_id)));
+	if (which == WORKQ_REL_JOBS)
+	{
+		table = &segment->jobs;
+		relid = segment->segment.jobs;
+	}
+	else if (which == WORKQ_REL_CLAIMS)
+	{
+		table = &segment->claims;
+		relid = segment->segment.claims;
+	}
+	else
+	{
+		table = &segment->responses;
+		relid = segment->segment.responses;
+	}
+	if (table->rel == NULL)
+		store_table_open(store, table, relid);
+	return table;
+}
+
+bool
+workq_store_hold_segment(WorkqStore *store, int64 job_id)
+{
+	if (segment_for(store, job_id) == NULL)
+		return false;
+	log_table(store, job_id, WORKQ_REL_CLAIMS);
+	return true;
+}
+
+void
+store_log_flush(WorkqStore *store)
+{
+	ListCell   *lc;
+
+	foreach(lc, store->segments)
+	{
+		StoreSegment *segment = (StoreSegment *) lfirst(lc);
+
+		store_table_flush(store, &segment->jobs);
+		store_table_flush(store, &segment->claims);
+		store_table_flush(store, &segment->responses);
+	}
+}
+
+void
+store_log_close(WorkqStore *store)
+{
+	ListCell   *lc;
+
+	foreach(lc, store->segments)
+	{
+		StoreSegment *segment = (StoreSegment *) lfirst(lc);
+
+		store_table_close(&segment->jobs);
+		store_table_close(&segment->claims);
+		store_table_close(&segment->responses);
+	}
+	list_free_deep(store->segments);
+	store->segments = NIL;
+	store->last = NULL;
+}
+
+/* ------------------------------------------------------------------------
+ * Writing
+ * ------------------------------------------------------------------------ */
+
+void
+workq_store_add_job(WorkqStore *store, const WorkqJobRow *row)
+{
+	StoreTable *table = log_table(store, row->job_id, WORKQ_REL_JOBS);
+	TupleTableSlot *slot = store_new_row(store, table);
+
+	store_set(slot, JOB_JOB_ID, Int64GetDatum(row->job_id));
+	store_set(slot, JOB_ENQUEUED_AT, TimestampTzGetDatum(row->enqueued_at));
+	store_set_time(slot, JOB_RUN_AT, row->run_at);
+	store_set(slot, JOB_QUEUE_ID, Int32GetDatum(row->queue_id));
+	store_set(slot, JOB_MAX_ATTEMPTS, Int32GetDatum(row->max_attempts));
+	store_set(slot, JOB_PRIORITY, Int16GetDatum(row->priority));
+	store_set(slot, JOB_PAYLOAD, JsonbPGetDatum(row->payload));
+	if (row->headers != NULL)
+		store_set(slot, JOB_HEADERS, JsonbPGetDatum(row->headers));
+	store_set_text(slot, JOB_TENANT, row->tenant);
+	store_set_text(slot, JOB_BINDING, row->binding);
+	store_set_text(slot, JOB_TRIGGER_ID, row->trigger_id);
+	if (row->lane != NULL && row->lane[0] != '\0')
+		store_set_text(slot, JOB_LANE, row->lane);
+	store_set_text(slot, JOB_DEDUP_KEY, row->dedup_key);
+	store_set_text(slot, JOB_CORRELATION, row->correlation);
+	store_append(store, table);
+}
+
+void
+workq_store_event_init(WorkqEvent *event, const char *what,
+					   const WorkqJob *job, TimestampTz at)
+{
+	memset(event, 0, sizeof(WorkqEvent));
+	event->event = what;
+	event->job_id = job->job_id;
+	event->queue_id = job->queue_id;
+	event->attempt = job->attempt;
+	event->failures = job->failures;
+	event->priority = job->priority;
+	event->at = at;
+	event->deadline = DT_NOBEGIN;
+	event->ready_since = DT_NOBEGIN;
+	event->promotion_deadline = DT_NOBEGIN;
+	event->due = DT_NOBEGIN;
+}
+
+void
+workq_store_add_event(WorkqStore *store, const WorkqEvent *event)
+{
+	StoreTable *table = log_table(store, event->job_id, WORKQ_REL_CLAIMS);
+	TupleTableSlot *slot = store_new_row(store, table);
+
+	store_set(slot, EVENT_JOB_ID, Int64GetDatum(event->job_id));
+	store_set(slot, EVENT_AT, TimestampTzGetDatum(event->at));
+	store_set(slot, EVENT_QUEUE_ID, Int32GetDatum(event->queue_id));
+	store_set(slot, EVENT_ATTEMPT, Int32GetDatum(event->attempt));
+	store_set(slot, EVENT_FAILURES, Int32GetDatum(event->failures));
+	store_set(slot, EVENT_PRIORITY, Int16GetDatum(event->priority));
+	store_set_text(slot, EVENT_EVENT, event->event);
+	if (event->has_claim)
+		store_set(slot, EVENT_CLAIM_ID, UUIDPGetDatum(&event->claim_id));
+	store_set_time(slot, EVENT_DEADLINE, event->deadline);
+	store_set_time(slot, EVENT_READY_SINCE, event->ready_since);
+	store_set_time(slot, EVENT_PROMOTION_DEADLINE, event->promotion_deadline);
+	store_set_time(slot, EVENT_DUE, event->due);
+	if (event->has_share)
+	{
+		store_set(slot, EVENT_ROUND, Int64GetDatum(event->round));
+		store_set(slot, EVENT_CREDIT, Int64GetDatum(event->credit));
+		store_set(slot, EVENT_WEIGHT, Int32GetDatum(event->weight));
+	}
+	if (event->policy_version != 0)
+		store_set(slot, EVENT_POLICY_VERSION,
+				  Int32GetDatum(event->policy_version));
+	if (event->lane != NULL && event->lane[0] != '\0')
+		store_set_text(slot, EVENT_LANE, event->lane);
+	store_set_text(slot, EVENT_WORKER, event->worker);
+	store_set_text(slot, EVENT_DECISION, event->decision);
+	store_set_text(slot, EVENT_FAIRNESS_KEY, event->fairness_key);
+	store_set_text(slot, EVENT_REASON, event->reason);
+	store_append(store, table);
+}
+
+void
+workq_store_add_response(WorkqStore *store, const WorkqResponse *response)
+{
+	StoreTable *table = log_table(store, response->job_id,
+								  WORKQ_REL_RESPONSES);
+	TupleTableSlot *slot = store_new_row(store, table);
+
+	store_set(slot, RESPONSE_JOB_ID, Int64GetDatum(response->job_id));
+	store_set(slot, RESPONSE_AT, TimestampTzGetDatum(response->at));
+	store_set(slot, RESPONSE_QUEUE_ID, Int32GetDatum(response->queue_id));
+	store_set(slot, RESPONSE_ATTEMPT, Int32GetDatum(response->attempt));
+	if (response->has_claim)
+		store_set(slot, RESPONSE_CLAIM_ID, UUIDPGetDatum(&response->claim_id));
+	store_set_text(slot, RESPONSE_OUTCOME, response->outcome);
+	store_set_text(slot, RESPONSE_WORKER, response->worker);
+	store_set_text(slot, RESPONSE_CODE, response->code);
+	store_set_text(slot, RESPONSE_MESSAGE, response->message);
+	if (response->body != NULL)
+		store_set(slot, RESPONSE_BODY, JsonbPGetDatum(response->body));
+	store_set_text(slot, RESPONSE_CORRELATION, response->correlation);
+	store_append(store, table);
+}
+
+/* ------------------------------------------------------------------------
+ * Reading
+ * ------------------------------------------------------------------------ */
+
+typedef struct LogScan
+{
+	Relation	index;
+	IndexScanDesc scan;
+	TupleTableSlot *slot;
+	ScanKeyData key;
+} LogScan;
+
+/*
+ * The index of a log table whose first column is job_id.  Every log table has
+ * one, made with it; an administrator may have added others.
+ */
+static Relation
+open_job_id_index(Relation rel)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		if (index->rd_index->indisvalid &&
+			index->rd_index->indkey.values[0] == 1 &&
+			index->rd_rel->relam == BTREE_AM_OID &&
+			RelationGetIndexPredicate(index) == NIL)
+		{
+			list_free(indexes);
+			return index;
+		}
+		index_close(index, AccessShareLock);
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("log table \"%s\" has no index on job_id",
+					RelationGetRelationName(rel))));
+	return NULL;				/* keep compiler quiet */
+}
+
+static void
+log_scan_begin(LogScan *scan, Relation rel, int64 job_id)
+{
+	scan->index = open_job_id_index(rel);
+	scan->slot = table_slot_create(rel, NULL);
+	ScanKeyEntryInitialize(&scan->key, 0, 1, BTEqualStrategyNumber, InvalidOid,
+						   InvalidOid, F_INT8EQ, Int64GetDatum(job_id));
+	scan->scan = workq_compat_index_beginscan(rel, scan->index, SnapshotSelf,
+											  1);
+	index_rescan(scan->scan, &scan->key, 1, NULL, 0);
+}
+
+static bool
+log_scan_next(LogScan *scan)
+{
+	if (!index_getnext_slot(scan->scan, ForwardScanDirection, scan->slot))
+		return false;
+	slot_getallattrs(scan->slot);
+	return true;
+}
+
+static void
+log_scan_end(LogScan *scan)
+{
+	index_endscan(scan->scan);
+	index_close(scan->index, NoLock);
+	ExecDropSingleTupleTableSlot(scan->slot);
+}
+
+/*
+ * A jsonb column, copied; out-of-line values stay out of line.
+ */
+static Jsonb *
+get_jsonb(TupleTableSlot *slot, int column)
+{
+	if (slot->tts_isnull[column])
+		return NULL;
+	return (Jsonb *) DatumGetPointer(datumCopy(slot->tts_values[column],
+											   false, -1));
+}
+
+bool
+workq_store_job(WorkqStore *store, int64 job_id, WorkqJobRow *row)
+{
+	LogScan		scan;
+	TupleTableSlot *slot;
+	bool		found;
+
+	if (segment_for(store, job_id) == NULL)
+		return false;
+	log_scan_begin(&scan, log_table(store, job_id, WORKQ_REL_JOBS)->rel,
+				   job_id);
+	found = log_scan_next(&scan);
+	if (found)
+	{
+		slot = scan.slot;
+		row->job_id = job_id;
+		row->enqueued_at = store_get_time(slot, JOB_ENQUEUED_AT);
+		row->run_at = store_get_time(slot, JOB_RUN_AT);
+		row->queue_id = DatumGetInt32(slot->tts_values[JOB_QUEUE_ID]);
+		row->max_attempts = DatumGetInt32(slot->tts_values[JOB_MAX_ATTEMPTS]);
+		row->priority = DatumGetInt16(slot->tts_values[JOB_PRIORITY]);
+		row->payload = get_jsonb(slot, JOB_PAYLOAD);
+		row->headers = get_jsonb(slot, JOB_HEADERS);
+		row->tenant = store_get_text(slot, JOB_TENANT);
+		row->binding = store_get_text(slot, JOB_BINDING);
+		row->trigger_id = store_get_text(slot, JOB_TRIGGER_ID);
+		row->lane = store_get_text(slot, JOB_LANE);
+		row->dedup_key = store_get_text(slot, JOB_DEDUP_KEY);
+		row->correlation = store_get_text(slot, JOB_CORRELATION);
+	}
+	log_scan_end(&scan);
+	return found;
+}
+
+static WorkqEvent *
+deform_event(TupleTableSlot *slot)
+{
+	WorkqEvent *event = palloc0(sizeof(WorkqEvent));
+	Datum	   *values = slot->tts_values;
+
+	event->job_id = DatumGetInt64(values[EVENT_JOB_ID]);
+	event->at = DatumGetTimestampTz(values[EVENT_AT]);
+	event->queue_id = DatumGetInt32(values[EVENT_QUEUE_ID]);
+	event->attempt = DatumGetInt32(values[EVENT_ATTEMPT]);
+	event->failures = DatumGetInt32(values[EVENT_FAILURES]);
+	event->priority = DatumGetInt16(values[EVENT_PRIORITY]);
+	event->event = store_get_text(slot, EVENT_EVENT);
+	if (!slot->tts_isnull[EVENT_CLAIM_ID])
+	{
+		event->has_claim = true;
+		memcpy(&event->claim_id, DatumGetUUIDP(values[EVENT_CLAIM_ID]),
+			   sizeof(pg_uuid_t));
+	}
+	event->deadline = store_get_time(slot, EVENT_DEADLINE);
+	event->ready_since = store_get_time(slot, EVENT_READY_SINCE);
+	event->promotion_deadline = store_get_time(slot, EVENT_PROMOTION_DEADLINE);
+	event->due = store_get_time(slot, EVENT_DUE);
+	if (!slot->tts_isnull[EVENT_ROUND])
+	{
+		event->has_share = true;
+		event->round = DatumGetInt64(values[EVENT_ROUND]);
+		event->credit = DatumGetInt64(values[EVENT_CREDIT]);
+		event->weight = DatumGetInt32(values[EVENT_WEIGHT]);
+	}
+	if (!slot->tts_isnull[EVENT_POLICY_VERSION])
+		event->policy_version = DatumGetInt32(values[EVENT_POLICY_VERSION]);
+	event->lane = store_get_text(slot, EVENT_LANE);
+	event->worker = store_get_text(slot, EVENT_WORKER);
+	event->decision = store_get_text(slot, EVENT_DECISION);
+	event->fairness_key = store_get_text(slot, EVENT_FAIRNESS_KEY);
+	event->reason = store_get_text(slot, EVENT_REASON);
+	return event;
+}
+
+static int
+event_compare(const ListCell *a, const ListCell *b)
+{
+	const WorkqEvent *x = lfirst(a);
+	const WorkqEvent *y = lfirst(b);
+
+	if (x->at != y->at)
+		return x->at < y->at ? -1 : 1;
+	/* at one instant, a claim comes before what ended it */
+	if (x->attempt != y->attempt)
+		return x->attempt < y->attempt ? -1 : 1;
+	return (strcmp(y->event, "claimed") == 0) -
+		(strcmp(x->event, "claimed") == 0);
+}
+
+List *
+workq_store_events(WorkqStore *store, int64 job_id)
+{
+	LogScan		scan;
+	List	   *result = NIL;
+
+	if (segment_for(store, job_id) == NULL)
+		return NIL;
+	store_log_flush(store);
+	log_scan_begin(&scan, log_table(store, job_id, WORKQ_REL_CLAIMS)->rel,
+				   job_id);
+	while (log_scan_next(&scan))
+		result = lappend(result, deform_event(scan.slot));
+	log_scan_end(&scan);
+	list_sort(result, event_compare);
+	return result;
+}
+
+List *
+workq_store_responses(WorkqStore *store, int64 job_id)
+{
+	LogScan		scan;
+	List	   *result = NIL;
+
+	if (segment_for(store, job_id) == NULL)
+		return NIL;
+	store_log_flush(store);
+	log_scan_begin(&scan, log_table(store, job_id, WORKQ_REL_RESPONSES)->rel,
+				   job_id);
+	while (log_scan_next(&scan))
+	{
+		WorkqResponse *response = palloc0(sizeof(WorkqResponse));
+		TupleTableSlot *slot = scan.slot;
+
+		response->job_id = job_id;
+		response->at = store_get_time(slot, RESPONSE_AT);
+		response->queue_id = DatumGetInt32(slot->tts_values[RESPONSE_QUEUE_ID]);
+		response->attempt = DatumGetInt32(slot->tts_values[RESPONSE_ATTEMPT]);
+		if (!slot->tts_isnull[RESPONSE_CLAIM_ID])
+		{
+			response->has_claim = true;
+			memcpy(&response->claim_id,
+				   DatumGetUUIDP(slot->tts_values[RESPONSE_CLAIM_ID]),
+				   sizeof(pg_uuid_t));
+		}
+		response->outcome = store_get_text(slot, RESPONSE_OUTCOME);
+		response->worker = store_get_text(slot, RESPONSE_WORKER);
+		response->code = store_get_text(slot, RESPONSE_CODE);
+		response->message = store_get_text(slot, RESPONSE_MESSAGE);
+		response->body = get_jsonb(slot, RESPONSE_BODY);
+		response->correlation = store_get_text(slot, RESPONSE_CORRELATION);
+		result = lappend(result, response);
+	}
+	log_scan_end(&scan);
+	return result;
+}

@@ -1,0 +1,373 @@
+/*-------------------------------------------------------------------------
+ *
+ * xact.c
+ *	  Transaction and subtransaction callbacks, and the changes they publish.
+ *
+ * A verb appends to a list what it does to the tables.  At the end of the
+ * transaction the list is published: at commit as done, at abort as undone;
+ * when a savepoint rolls back, its part of the list as undone.  The callbacks
+ * take, free and map no memory and cannot fail: an error at commit would be a
+ * PANIC, at abort a loop.
+ *
+ * The list is in the order in which things were done, so the part of a
+ * subtransaction is its tail.  It lives in memory of the backend that is
+ * reused, and grows only in verbs.
+ *
+ * A transaction that used workq cannot be prepared: PREPARE gives its locks
+ * to nobody's backend, and COMMIT PREPARED would publish nothing.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+#include "access/xact.h"
+#include "commands/trigger.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+#include "sched.h"
+#include "store.h"
+#include "xact.h"
+
+#define GATHER_AFTER	WORKQ_MAX_EXACT	/* single positions before gathering */
+#define KEEP_CHANGES	1024	/* room kept between transactions */
+#define MAX_SETTINGS	64		/* queues configured in one transaction */
+
+static WorkqChange *changes = NULL;
+static int	n_changes = 0;
+static int	max_changes = 0;
+static int	run_length = 0;		/* of the run that ends the list */
+static int	offered_own = 0;	/* changes before this one were offered */
+
+/* the settings that SETTINGS changes refer to by their pos.job_id */
+static WorkqSettings settings[MAX_SETTINGS];
+static int	n_settings = 0;
+
+/* where each open subtransaction's part begins */
+typedef struct Level
+{
+	SubTransactionId subid;
+	int			start;
+} Level;
+
+static Level *levels = NULL;
+static int	n_levels = 0;
+static int	max_levels = 0;
+
+/* ------------------------------------------------------------------------
+ * The list
+ * ------------------------------------------------------------------------ */
+
+/*
+ * Note where the current subtransaction's part of the list begins.
+ */
+static void
+enter_level(void)
+{
+	SubTransactionId subid = GetCurrentSubTransactionId();
+
+	if (subid == TopSubTransactionId ||
+		(n_levels > 0 && levels[n_levels - 1].subid == subid))
+		return;
+	if (n_levels == max_levels)
+	{
+		max_levels = Max(16, max_levels * 2);
+		levels = levels == NULL ?
+			MemoryContextAlloc(TopMemoryContext, max_levels * sizeof(Level)) :
+			repalloc(levels, max_levels * sizeof(Level));
+	}
+	levels[n_levels].subid = subid;
+	levels[n_levels].start = n_changes;
+	n_levels++;
+	run_length = 0;
+}
+
+WorkqChange *
+workq_xact_change(WorkqChangeKind kind, int queue, int lane)
+{
+	WorkqChange *change;
+
+	enter_level();
+	if (n_changes == 0 && max_changes > 64 * KEEP_CHANGES)
+	{
+		/* a large transaction left it; callbacks free nothing */
+		pfree(changes);
+		changes = NULL;
+		max_changes = 0;
+	}
+	if (n_changes == max_changes)
+	{
+		int			more = Max(KEEP_CHANGES, max_changes * 2);
+
+		changes = changes == NULL ?
+			MemoryContextAlloc(TopMemoryContext, more * sizeof(WorkqChange)) :
+			repalloc_huge(changes, more * sizeof(WorkqChange));
+		max_changes = more;
+	}
+	change = &changes[n_changes++];
+	memset(change, 0, sizeof(WorkqChange));
+	change->kind = kind;
+	change->queue = queue;
+	change->lane = lane;
+	change->count = 1;
+	run_length = 0;
+	return change;
+}
+
+/*
+ * After GATHER_AFTER single rows of a kind in a row, further ones are counted
+ * in the last change, which keeps the lowest position.  A pinned lane is
+ * unpinned once for each change, so the caller's pin for a gathered row is
+ * given back here.
+ */
+void
+workq_xact_row(WorkqChangeKind kind, int queue, int lane, int priority,
+			   WorkqPos pos)
+{
+	WorkqChange *last;
+	int			run;
+
+	enter_level();
+	last = n_changes > 0 ? &changes[n_changes - 1] : NULL;
+	run = run_length;
+	if (run > 0 && last != NULL && last->kind == kind && last->queue == queue &&
+		last->lane == lane && last->priority == priority)
+	{
+		if (run >= GATHER_AFTER)
+		{
+			last->count++;
+			if (pos.since < last->pos.since ||
+				(pos.since == last->pos.since &&
+				 pos.job_id < last->pos.job_id))
+				last->pos = pos;
+			if (lane >= 0)
+				workq_sched_unpin_lane(queue, lane);
+			return;
+		}
+	}
+	else
+		run = 0;
+	last = workq_xact_change(kind, queue, lane);
+	last->priority = priority;
+	last->pos = pos;
+	run_length = run + 1;
+}
+
+void
+workq_xact_count(WorkqChangeKind kind, int queue, int count)
+{
+	workq_xact_change(kind, queue, -1)->count = count;
+}
+
+void
+workq_xact_drop_last(void)
+{
+	Assert(n_changes > 0);
+	n_changes--;
+	run_length = 0;
+}
+
+WorkqChange *
+workq_xact_last(void)
+{
+	Assert(n_changes > 0);
+	return &changes[n_changes - 1];
+}
+
+bool
+workq_xact_pending(void)
+{
+	return n_changes > 0;
+}
+
+/*
+ * Offer what was enqueued since the last time, or again if something was
+ * taken back since.
+ */
+void
+workq_xact_offer_own(int queue)
+{
+	if (offered_own > n_changes)
+		offered_own = 0;
+	if (offered_own < n_changes)
+		workq_sched_offer_own(changes + offered_own, n_changes - offered_own);
+	offered_own = n_changes;
+}
+
+int
+workq_xact_freed(int queue, int lane)
+{
+	int			i;
+	int			result = 0;
+
+	for (i = 0; i < n_changes; i++)
+	{
+		if (changes[i].kind == WORKQ_CHANGE_LEASE_END &&
+			changes[i].queue == queue && changes[i].lane == lane)
+			result += changes[i].count;
+	}
+	return result;
+}
+
+void
+workq_xact_queue_settings(int32 queue_id, const WorkqSettings *own)
+{
+	WorkqChange *change;
+	int			queue = workq_sched_find_queue(queue_id);
+
+	if (queue < 0)
+		return;					/* whoever uses it first reads the catalog */
+	if (n_settings == MAX_SETTINGS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("cannot change queues more than %d times in one transaction",
+						MAX_SETTINGS)));
+	change = workq_xact_change(WORKQ_CHANGE_SETTINGS, queue, -1);
+	settings[n_settings] = *own;
+	change->pos.job_id = n_settings++;
+}
+
+void
+workq_xact_queue_dropped(int32 queue_id)
+{
+	int			queue = workq_sched_find_queue(queue_id);
+
+	if (queue >= 0)
+		workq_xact_change(WORKQ_CHANGE_DROP, queue, -1);
+}
+
+void
+workq_xact_foreign(void)
+{
+	int			i;
+
+	/* once for each level is enough */
+	for (i = n_changes - 1; i >= 0; i--)
+	{
+		if (changes[i].kind == WORKQ_CHANGE_FOREIGN)
+		{
+			enter_level();
+			if (n_levels == 0 || levels[n_levels - 1].start <= i)
+				return;
+			break;
+		}
+	}
+	workq_xact_change(WORKQ_CHANGE_FOREIGN, -1, -1);
+}
+
+/* ------------------------------------------------------------------------
+ * The callbacks
+ * ------------------------------------------------------------------------ */
+
+/*
+ * Publish the list from start on, and cut it there.  Runs of changes of one
+ * queue are published under one hold of its lock, but not without end.
+ */
+static void
+publish(int start, bool commit)
+{
+	bool		foreign = false;
+	int			i = start;
+
+	while (i < n_changes)
+	{
+		const WorkqChange *change = &changes[i];
+		int			n = 1;
+
+		if (change->queue < 0)
+			foreign = true;
+		else if (change->kind == WORKQ_CHANGE_SETTINGS && commit)
+			workq_sched_set_settings(change->queue,
+									 &settings[change->pos.job_id]);
+		else if (change->kind == WORKQ_CHANGE_DROP && commit)
+			workq_sched_drop_queue(change->queue);
+		else
+		{
+			while (i + n < n_changes && n < 64 &&
+				   changes[i + n].queue == change->queue &&
+				   changes[i + n].kind != WORKQ_CHANGE_SETTINGS &&
+				   changes[i + n].kind != WORKQ_CHANGE_DROP)
+				n++;
+			workq_sched_publish(change, n, commit);
+		}
+		i += n;
+	}
+	n_changes = start;
+	run_length = 0;
+
+	/* also at abort: what was passed as being deleted is there after all */
+	if (foreign)
+		workq_sched_set_stale();
+}
+
+static void
+at_xact(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_PREPARE:
+			if (n_changes > 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("cannot PREPARE a transaction that has used workq")));
+			return;
+		case XACT_EVENT_PRE_COMMIT:
+		case XACT_EVENT_PARALLEL_PRE_COMMIT:
+			return;
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_PARALLEL_ABORT:
+		case XACT_EVENT_PREPARE:
+			break;
+	}
+	if (n_changes == 0 && n_levels == 0 && !workq_sched_has_walks())
+		return;
+	workq_sched_end_walks();
+	publish(0, event == XACT_EVENT_COMMIT);
+	n_levels = 0;
+	n_settings = 0;
+	offered_own = 0;
+}
+
+static void
+at_subxact(SubXactEvent event, SubTransactionId subid,
+		   SubTransactionId parent, void *arg)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		workq_sched_end_walks();
+	if (n_levels == 0 || levels[n_levels - 1].subid != subid)
+		return;
+	switch (event)
+	{
+		case SUBXACT_EVENT_ABORT_SUB:
+			publish(levels[n_levels - 1].start, false);
+			n_levels--;
+			offered_own = 0;
+			break;
+		case SUBXACT_EVENT_COMMIT_SUB:
+
+			/*
+			 * Its changes are the parent's now.  If the parent has no level
+			 * of its own yet, it gets this one, else the two are one.
+			 */
+			if (parent == TopSubTransactionId ||
+				(n_levels > 1 && levels[n_levels - 2].subid == parent))
+				n_levels--;
+			else
+				levels[n_levels - 1].subid = parent;
+			run_length = 0;
+			break;
+		case SUBXACT_EVENT_START_SUB:
+		case SUBXACT_EVENT_PRE_COMMIT_SUB:
+			break;
+	}
+}
+
+void
+workq_xact_init(void)
+{
+	RegisterXactCallback(at_xact, NULL);
+	RegisterSubXactCallback(at_subxact, NULL);
+}

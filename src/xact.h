@@ -1,0 +1,51 @@
+/*-------------------------------------------------------------------------
+ *
+ * xact.h
+ *	  What the open transaction will change in shared memory when it ends.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef WORKQ_XACT_H
+#define WORKQ_XACT_H
+
+#include "sched.h"
+
+extern void workq_xact_init(void);
+
+/*
+ * Append a change.  May fail, so it comes before what it describes is done in
+ * shared memory.  lane is pinned already, or -1.  The result is valid until
+ * the next append.  count is 1 and pos is 0, to be filled in.
+ */
+extern WorkqChange *workq_xact_change(WorkqChangeKind kind, int queue,
+									  int lane);
+
+/* The same with a position; gathers long runs into one change. */
+extern void workq_xact_row(WorkqChangeKind kind, int queue, int lane,
+						   int priority, WorkqPos pos);
+
+/* A change of a total. */
+extern void workq_xact_count(WorkqChangeKind kind, int queue, int count);
+
+/* The last change appended describes something that was not done. */
+extern void workq_xact_drop_last(void);
+
+extern WorkqChange *workq_xact_last(void);
+
+/* Has this transaction unpublished changes? */
+extern bool workq_xact_pending(void);
+
+/* Let our own unpublished ready rows of a queue be found by our own claim. */
+extern void workq_xact_offer_own(int queue);
+
+/* How many leases of a lane this transaction has ended but not published. */
+extern int	workq_xact_freed(int queue, int lane);
+
+/* Catalog changes; take effect in shared memory at commit. */
+extern void workq_xact_queue_settings(int32 queue_id, const WorkqSettings *own);
+extern void workq_xact_queue_dropped(int32 queue_id);
+
+/* A foreign hand wrote to a live table in this transaction. */
+extern void workq_xact_foreign(void);
+
+#endif							/* WORKQ_XACT_H */
