@@ -114,6 +114,7 @@ CREATE TABLE workq.claims (
     queue_id        integer     NOT NULL,
     attempt         integer     NOT NULL,
     failures        integer     NOT NULL,
+    number          integer     NOT NULL,
     priority        smallint    NOT NULL,
     event           text        NOT NULL COLLATE pg_catalog."C",
     claim_id        uuid,
@@ -160,6 +161,7 @@ CREATE TABLE workq.ready (
     attempt         integer     NOT NULL,
     failures        integer     NOT NULL,
     max_attempts    integer     NOT NULL,
+    events          integer     NOT NULL,
     priority        smallint    NOT NULL,
     flags           smallint    NOT NULL,
     lane            text        NOT NULL COLLATE pg_catalog."C"
@@ -174,6 +176,7 @@ CREATE TABLE workq.leases (
     attempt         integer     NOT NULL,
     failures        integer     NOT NULL,
     max_attempts    integer     NOT NULL,
+    events          integer     NOT NULL,
     priority        smallint    NOT NULL,
     flags           smallint    NOT NULL,
     lane            text        NOT NULL COLLATE pg_catalog."C",
@@ -193,6 +196,7 @@ CREATE TABLE workq.scheduled (
     attempt         integer     NOT NULL,
     failures        integer     NOT NULL,
     max_attempts    integer     NOT NULL,
+    events          integer     NOT NULL,
     priority        smallint    NOT NULL,
     flags           smallint    NOT NULL,
     lane            text        NOT NULL COLLATE pg_catalog."C",
@@ -207,6 +211,7 @@ CREATE TABLE workq.held (
     attempt         integer     NOT NULL,
     failures        integer     NOT NULL,
     max_attempts    integer     NOT NULL,
+    events          integer     NOT NULL,
     priority        smallint    NOT NULL,
     flags           smallint    NOT NULL,
     lane            text        NOT NULL COLLATE pg_catalog."C",
@@ -326,6 +331,24 @@ SELECT pg_catalog.pg_extension_config_dump('workq.held'::pg_catalog.regclass, ''
 SELECT pg_catalog.pg_extension_config_dump('workq.dedup'::pg_catalog.regclass, '');
 
 /* ------------------------------------------------------------------------
+ * What the tables are
+ * ------------------------------------------------------------------------ */
+
+COMMENT ON TABLE workq.queues IS 'The queues and their own settings; a setting that is NULL is inherited from the server''s workq.* setting. Times are in milliseconds.';
+COMMENT ON TABLE workq.keys IS 'Fairness keys with a weight or a cap of their own (workq_set_key).';
+COMMENT ON TABLE workq.grants IS 'Who may do what with a queue (workq_grant); grantee 0 is PUBLIC.';
+COMMENT ON TABLE workq.policies IS 'History of the queues: a row per change, with what the policy is from then on. Never updated.';
+COMMENT ON TABLE workq.segments IS 'Which job ids live in which segment of the event log.';
+COMMENT ON TABLE workq.jobs IS 'Event log: a row per job as it was enqueued. Never updated.';
+COMMENT ON TABLE workq.claims IS 'Event log: a row per event of a job. Never updated.';
+COMMENT ON TABLE workq.responses IS 'Event log: a row per reported outcome. Never updated.';
+COMMENT ON TABLE workq.ready IS 'Live state: jobs that can be claimed now.';
+COMMENT ON TABLE workq.leases IS 'Live state: jobs that are held by a claim.';
+COMMENT ON TABLE workq.scheduled IS 'Live state: jobs that are due later; ready_since is the due time.';
+COMMENT ON TABLE workq.held IS 'Live state: jobs that are set aside, dead or parked.';
+COMMENT ON TABLE workq.dedup IS 'Live state: deduplication keys and the living jobs that have them.';
+
+/* ------------------------------------------------------------------------
  * Queues.  None of the functions is STRICT: NULL where a value must be is an
  * error that says so.
  * ------------------------------------------------------------------------ */
@@ -366,7 +389,7 @@ RETURNS integer
 AS 'MODULE_PATHNAME', 'workq_set_key'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_set_key(text, text, integer, integer) IS
-'Gives one fairness key of a queue a weight (0 to 1000000; 0 pauses the key) and a cap on its leased jobs (0 to 1000000; 0 is no limit) of its own. One of the two alone leaves the other as it is; neither takes both away. key: a tenant, binding or trigger id as the queue''s fairness_key says; the empty string stands for jobs without one; tenant and binding are separated by U+001F. Returns the queue''s policy version, a new one if anything changed. Needs the right to manage the queue. Errors: 42704 no such queue, 42501, 22004/22023/54000 bad argument.';
+'Gives one fairness key of a queue a weight (0 to 1000000; 0 pauses the key) and a max_concurrent (how many of its jobs may be leased at a time, 0 to 1000000; 0 is no limit) of its own. One of the two alone leaves the other as it is; neither takes both away. key: a tenant, binding or trigger id as the queue''s fairness_key says; the empty string stands for jobs without one; tenant and binding are separated by U+001F. Returns the queue''s policy version, a new one if anything changed. Needs the right to manage the queue. Errors: 42704 no such queue, 42501, 22004/22023/54000 bad argument.';
 
 CREATE FUNCTION workq_reset(queue text, setting text DEFAULT NULL)
 RETURNS integer
@@ -380,7 +403,7 @@ RETURNS boolean
 AS 'MODULE_PATHNAME', 'workq_drop_queue'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_drop_queue(text, boolean, boolean) IS
-'Drops a queue with its settings, keys, grants and all its live jobs, leased ones too: their claims are lost. The log of its jobs stays. Waits for every open transaction that has used workq, and makes later ones wait: set lock_timeout to bound that. Returns true, or with if_exists false when there is no such queue. Needs the right to manage the queue. Errors: 2BP01 without confirm (says how many jobs would go), 42704 no such queue, 42501, 22004/22023/54000 bad argument.';
+'Drops a queue with its settings, keys, grants and all its live jobs, leased ones too: their claims are lost. The log of its jobs stays. Waits for every open transaction that has used workq, and makes later ones wait: set lock_timeout to bound that. Returns true, or with if_exists false when there is no such queue. Needs the right to manage the queue. Errors: 22023 without confirm (says how many jobs would go), 42704 no such queue, 42501, 22004/22023/54000 bad argument.';
 
 CREATE FUNCTION workq_pause(queue text, enqueue boolean DEFAULT false, reason text DEFAULT NULL)
 RETURNS boolean
@@ -408,7 +431,7 @@ RETURNS boolean
 AS 'MODULE_PATHNAME', 'workq_revoke'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_revoke(text, text, text) IS
-'Takes a grant back that workq_grant gave, with the same arguments. role may also be the number of a role that has been dropped. Returns true, or false if there was no such grant. Needs to own or manage the queue. Errors: 42704 no such queue or role, 42501, 22004/22023/54000 bad argument.';
+'Takes a grant back that workq_grant gave. role, privilege: as there; role may also be the number of a role that has been dropped. Returns true, or false if there was no such grant. Needs to own or manage the queue. Errors: 42704 no such queue or role, 42501, 22004/22023/54000 bad argument.';
 
 /* ------------------------------------------------------------------------
  * Enqueueing
@@ -447,7 +470,7 @@ COMMENT ON FUNCTION workq_enqueue_batch(text, jsonb) IS
 CREATE FUNCTION workq_claim(
     queue text,
     worker text,
-    lease interval DEFAULT '5 min',
+    lease interval DEFAULT NULL,
     max_jobs integer DEFAULT 1)
 RETURNS TABLE(
     claim_id uuid,
@@ -477,16 +500,16 @@ RETURNS TABLE(
 AS 'MODULE_PATHNAME', 'workq_claim'
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10;
 COMMENT ON FUNCTION workq_claim(text, text, interval, integer) IS
-'Claims up to max_jobs (1 to 100000) jobs, those whose turn it is, in that order; no row if there is none. Never waits for another claimer. worker: who claims, 1 to 255 bytes. lease: how long the claims hold without renewal, at least 1 ms and at most the queue''s max_lease. Returns per job: claim_id, to be given to workq_renew and the outcome verbs; the job as it was enqueued; attempt (claims so far, this one included) and failures; deadline (when the lease ends); selected_at and waited (since it became ready); and why it was chosen: fairness_key, decision (priority, fair-share or starvation-deadline), promotion_deadline, round, credit, weight, policy_version. Needs the right to claim. Errors: 42704 no such queue, 42501, WQ002 the queue is paused, 22004/22023/22008/54000 bad argument.';
+'Claims up to max_jobs (1 to 100000) jobs, those whose turn it is, in that order; no row if there is none or the queue is paused. Never waits for another claimer. worker: who claims, 1 to 255 bytes. lease: how long the claims hold without renewal, at least 1 ms and at most the queue''s max_lease. Returns per job: claim_id, to be given to workq_renew and the outcome verbs; the job as it was enqueued; attempt (claims so far, this one included) and failures; deadline (when the lease ends); selected_at and waited (since it became ready); and why it was chosen: fairness_key, decision (priority, fair-share or starvation-deadline), promotion_deadline, round, credit, weight, policy_version. Needs the right to claim. Errors: 42704 no such queue, 42501, 22004/22023/22008/54000 bad argument.';
 
-CREATE FUNCTION workq_renew(claim_id uuid, lease interval DEFAULT '5 min', on_lost text DEFAULT 'error')
+CREATE FUNCTION workq_renew(claim_id uuid, lease interval DEFAULT NULL, on_lost text DEFAULT 'error')
 RETURNS timestamptz
 AS 'MODULE_PATHNAME', 'workq_renew'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_renew(uuid, interval, text) IS
 'Extends a claim: its deadline becomes now plus lease (at least 1 ms), never earlier than it was and never later than when it was claimed plus the queue''s max_lease. Returns the deadline; NULL if the claim is lost and on_lost is report rather than error. Needs the right to claim. Errors: WQ001 the claim is lost, WQ003 max_lease is reached, WQ004 the job is to be cancelled, 42501, 22004/22023/22008 bad argument.';
 
-CREATE FUNCTION workq_renew_batch(claim_ids uuid[], lease interval DEFAULT '5 min', on_lost text DEFAULT 'report')
+CREATE FUNCTION workq_renew_batch(claim_ids uuid[], lease interval DEFAULT NULL, on_lost text DEFAULT 'report')
 RETURNS TABLE(ord integer, claim_id uuid, status text, sqlstate text, deadline timestamptz)
 AS 'MODULE_PATHNAME', 'workq_renew_batch'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
@@ -569,21 +592,21 @@ RETURNS TABLE(ord integer, job_id bigint, status text, sqlstate text)
 AS 'MODULE_PATHNAME', 'workq_cancel_batch'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_cancel_batch(bigint[], text) IS
-'workq_cancel for up to 100000 jobs. Returns a row per element in the order given: ord (from 1), job_id, status (cancelled, requested, finished or missing), sqlstate (00000 or 42704). Needs the right to manage the queues. Errors: 42501, 22004/54000 bad argument.';
+'workq_cancel for up to 100000 jobs. Returns a row per element in the order given: ord (from 1), job_id, status (cancelled, requested, finished or not found), sqlstate (NULL or 42704). Needs the right to manage the queues. Errors: 42501, 22004/54000 bad argument.';
 
 CREATE FUNCTION workq_requeue(job_id bigint)
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'workq_requeue'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_requeue(bigint) IS
-'Makes a held (dead or parked) job ready again, with its failures forgotten. Returns true, or false if the job is not held. Needs the right to manage the queue. Errors: 42704 no such job, 42501, 22004 bad argument.';
+'Makes a held (dead or parked) job ready again, with its failures forgotten. Returns true, or false if the job is not held. Needs the right to manage the queue. Errors: 42704 no such job, 42710 another job has its deduplication key by now, 42501, 22004 bad argument.';
 
 CREATE FUNCTION workq_requeue_batch(job_ids bigint[])
 RETURNS TABLE(ord integer, job_id bigint, status text, sqlstate text)
 AS 'MODULE_PATHNAME', 'workq_requeue_batch'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_requeue_batch(bigint[]) IS
-'workq_requeue for up to 100000 jobs. Returns a row per element in the order given: ord (from 1), job_id, status (requeued, not_held or missing), sqlstate (00000 or 42704). Needs the right to manage the queues. Errors: 42501, 22004/54000 bad argument.';
+'workq_requeue for up to 100000 jobs. Returns a row per element in the order given: ord (from 1), job_id, status (requeued, not held or not found), sqlstate (NULL or 42704). Needs the right to manage the queues. Errors: 42710 as workq_requeue, 42501, 22004/54000 bad argument.';
 
 CREATE FUNCTION workq_requeue_all(queue text, max_jobs integer DEFAULT NULL)
 RETURNS bigint
@@ -597,7 +620,7 @@ RETURNS bigint
 AS 'MODULE_PATHNAME', 'workq_purge'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_purge(text, boolean, boolean) IS
-'Removes the ready jobs of a queue, with scheduled => true also those that are due later; never leased or held ones. Their log stays. Returns how many. Without confirm it is an error that says how many would go. Needs the right to manage the queue. Errors: 2BP01 without confirm, 42704 no such queue, 42501, 22004/22023/54000 bad argument.';
+'Removes the ready jobs of a queue, with scheduled => true also those that are due later; never leased or held ones. Their log stays. Returns how many. Without confirm it is an error that says how many would go. Needs the right to manage the queue. Errors: 22023 without confirm, 42704 no such queue, 42501, 22004/22023/54000 bad argument.';
 
 CREATE FUNCTION workq_job(job_id bigint)
 RETURNS TABLE(
@@ -628,7 +651,7 @@ RETURNS TABLE(
 AS 'MODULE_PATHNAME', 'workq_job'
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1;
 COMMENT ON FUNCTION workq_job(bigint) IS
-'All about one job, or no row if there is none that the current role may see: how it was enqueued; state (ready, scheduled, leased, dead, parked, done, ...) and since when; who holds it until when; its outcome with result or error; and history, an array of all events with their times, claims and scheduling decisions. Needs the right to monitor the queue; payload, headers, result and claim_id are NULL unless the role may claim or manage. Errors: 22004 bad argument.';
+'All about one job: how it was enqueued; state (ready, scheduled, leased, dead, parked, done, ...) and since when; who holds it until when; its outcome with result or error; and history, an array of all events with their times, claims and scheduling decisions. Needs the right to monitor the queue; payload, headers, result and claim_id are NULL unless the role may claim or manage, too. Errors: 42704 no such job (or its queue was dropped), 42501, 22004 bad argument.';
 
 CREATE FUNCTION workq_check()
 RETURNS TABLE(queue text, lane text, item text, memory text, tables text)

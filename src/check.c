@@ -141,9 +141,10 @@ static bool
 look_meets(int number, int priority, WorkqPos pos)
 {
 	SchedLane  *lane = &sched_lanes[number];
+	WorkqPolicy policy = sched_policy(&sched_queues[lane->queue]);
 	int			e;
 
-	if (!lane->offered)
+	if (!workq_policy_ready(&policy, number))
 		return false;
 	if (workq_pos_compare(lane->hint[priority].low, pos) < 0)
 		return true;
@@ -170,7 +171,7 @@ count_row(Check *check, WorkqRelation table, const WorkqJob *job, WorkqPos pos)
 		case WORKQ_REL_READY:
 			queue->ready++;
 			lane_count(check, job->queue_id, job->lane)->ready++;
-			lane = q < 0 ? -1 : sched_lane_find(q, job->lane, false);
+			lane = q < 0 ? -1 : sched_lane_find(q, job->lane);
 			if (lane < 0 || !look_meets(lane, job->priority, pos))
 				lane_count(check, job->queue_id, job->lane)->hidden++;
 			break;
@@ -238,8 +239,12 @@ compare_memory(Check *check)
 		SchedQueue *queue = &sched_queues[queues[i]];
 		WorkqCounters counters = queue->counters;
 		QueueCount *count = queue_count(check, queue->queue_id);
+		WorkqPolicy policy = sched_policy(queue);
+		const char *fault = workq_policy_check(&policy);
 		int			lane;
 
+		report(check, queue->queue_id, NULL, fault != NULL ? fault : "policy",
+			   fault != NULL ? 1 : 0, 0);
 		report(check, queue->queue_id, NULL, "ready", counters.ready,
 			   count->ready);
 		report(check, queue->queue_id, NULL, "scheduled", counters.scheduled,
@@ -253,12 +258,16 @@ compare_memory(Check *check)
 			 lane = sched_lanes[lane].next)
 		{
 			char	   *key = sched_lane_key(lane);
-			LaneCount  *rows = lane_count(check, queue->queue_id, key);
+			LaneCount  *rows;
+
+			if (sched_lanes[lane].is_group)
+				continue;
+			rows = lane_count(check, queue->queue_id, key);
 
 			report(check, queue->queue_id, key, "ready in lane",
 				   sched_lanes[lane].ready, rows->ready);
 			report(check, queue->queue_id, key, "in flight",
-				   sched_lanes[lane].in_flight, rows->in_flight);
+				   sched_policy_lanes[lane].in_flight, rows->in_flight);
 			report(check, queue->queue_id, key, "pins",
 				   sched_lanes[lane].pins, 0);
 			rows->ready = rows->in_flight = 0;

@@ -55,6 +55,7 @@ typedef struct Claim
 	int			wanted;
 	int			got;
 	List	   *lanes;			/* of ClaimLane */
+	List	   *aside;			/* numbers of lanes with locked rows */
 } Claim;
 
 /* A lane that the call is looking into. */
@@ -96,7 +97,7 @@ lane_open(Claim *claim, int number)
 }
 
 static void
-lane_close(ClaimLane *lane)
+lane_close(Claim *claim, ClaimLane *lane)
 {
 	int			p;
 
@@ -107,7 +108,8 @@ lane_close(ClaimLane *lane)
 		if (lane->exact_cursor[p] != NULL)
 			workq_store_end(lane->exact_cursor[p]);
 	}
-	workq_sched_look_end(lane->look, lane->exhausted && !lane->locked);
+	workq_sched_look_end(lane->look, lane->exhausted && !lane->locked,
+						 claim->now);
 	pfree(lane);
 }
 
@@ -286,49 +288,101 @@ take_head(ClaimLane *lane, WorkqCursor *cursor, int p, WorkqPos pos,
 	return result;
 }
 
+/* The first row of a lane, as far as can be seen without taking it. */
+typedef struct LaneBest
+{
+	WorkqCursor *cursor;
+	WorkqPos	pos;
+	int			priority;
+	bool		promoted;		/* by age */
+} LaneBest;
+
+/*
+ * The best job of a lane.  False: there is none.
+ */
+static bool
+lane_best(Claim *claim, ClaimLane *lane, const char *key, LaneBest *best)
+{
+	int			best_rank = 0;
+	int			p;
+
+	best->cursor = NULL;
+	for (p = 0; p < WORKQ_PRIORITIES; p++)
+	{
+		WorkqPos	pos = {0, 0};
+		WorkqCursor *head = lane_head(claim, lane, key, p, &pos);
+		bool		aged;
+		int			rank;
+
+		if (head == NULL)
+			continue;
+		rank = rank_of(claim, p, pos.since, &aged);
+		if (best->cursor == NULL || rank < best_rank ||
+			(rank == best_rank && pos_before(pos, best->pos)))
+		{
+			best->cursor = head;
+			best->pos = pos;
+			best->priority = p;
+			best->promoted = aged;
+			best_rank = rank;
+		}
+	}
+	if (best->cursor == NULL)
+		lane->exhausted = true;
+	return best->cursor != NULL;
+}
+
+/*
+ * Tell the scheduler where the lane's first rows stand.
+ */
+static bool
+tell_heads(Claim *claim, ClaimLane *lane, const char *key)
+{
+	WorkqPos	pos[WORKQ_PRIORITIES];
+	const WorkqPos *heads[WORKQ_PRIORITIES];
+	int			p;
+
+	for (p = 0; p < WORKQ_PRIORITIES; p++)
+		heads[p] = lane_head(claim, lane, key, p, &pos[p]) != NULL ?
+			&pos[p] : NULL;
+	return workq_sched_set_heads(lane->look, heads);
+}
+
+/* What came of a turn. */
+typedef enum TurnResult
+{
+	TURN_TAKEN,
+	TURN_EMPTY,					/* nothing there that can be had */
+	TURN_OTHER					/* not the job that the turn was given for */
+} TurnResult;
+
 /*
  * Take the best job of a lane.
  */
-static bool
-lane_take(Claim *claim, ClaimLane *lane, const char *key, WorkqJob *job,
-		  bool *promoted)
+static TurnResult
+lane_take(Claim *claim, ClaimLane *lane, const WorkqSelection *selection,
+		  WorkqJob *job, bool *promoted)
 {
-	for (;;)
+	LaneBest	best = {NULL, {0, 0}, 0, false};
+
+	while (lane_best(claim, lane, selection->key, &best))
 	{
-		WorkqCursor *best = NULL;
-		WorkqPos	best_pos = {0, 0};
-		int			best_rank = 0;
-		int			best_p = 0;
-		int			p;
-
-		for (p = 0; p < WORKQ_PRIORITIES; p++)
+		if (selection->exact &&
+			(best.priority != selection->expected_priority ||
+			 best.pos.since != selection->expected.since ||
+			 best.pos.job_id != selection->expected.job_id) &&
+			tell_heads(claim, lane, selection->key))
+			return TURN_OTHER;
+		if (take_head(lane, best.cursor, best.priority, best.pos,
+					  job) == WORKQ_TAKEN)
 		{
-			WorkqPos	pos = {0, 0};
-			WorkqCursor *head = lane_head(claim, lane, key, p, &pos);
-			bool		aged;
-			int			rank;
-
-			if (head == NULL)
-				continue;
-			rank = rank_of(claim, p, pos.since, &aged);
-			if (best == NULL || rank < best_rank ||
-				(rank == best_rank && pos_before(pos, best_pos)))
-			{
-				best = head;
-				best_pos = pos;
-				best_rank = rank;
-				best_p = p;
-				*promoted = aged;
-			}
+			*promoted = best.promoted;
+			if (selection->exact)
+				tell_heads(claim, lane, selection->key);
+			return TURN_TAKEN;
 		}
-		if (best == NULL)
-		{
-			lane->exhausted = true;
-			return false;
-		}
-		if (take_head(lane, best, best_p, best_pos, job) == WORKQ_TAKEN)
-			return true;
 	}
+	return TURN_EMPTY;
 }
 
 /* ------------------------------------------------------------------------
@@ -438,9 +492,8 @@ grant(Claim *claim, const WorkqJob *job, const WorkqSelection *selection,
 	lease.claimed_at = claim->now;
 	lease.deadline = claim->now + claim->lease;
 	lease.worker = claim->worker;
-	workq_store_add_lease(claim->store, &lease);
-
 	workq_store_event_init(&event, "claimed", &lease.job, claim->now);
+	workq_store_add_lease(claim->store, &lease);
 	event.has_claim = true;
 	event.claim_id = lease.claim_id;
 	event.worker = lease.worker;
@@ -479,6 +532,27 @@ grant(Claim *claim, const WorkqJob *job, const WorkqSelection *selection,
  * ------------------------------------------------------------------------ */
 
 /*
+ * Nothing can be had in this lane.  Usually it is not offered from here on.
+ * If it stays on offer (a row there is merely locked, or it has changed while
+ * we looked), it is set aside for the rest of this call, so that the turn goes
+ * to other lanes.
+ */
+static void
+lane_retire(Claim *claim, ClaimLane *lane)
+{
+	bool		locked = lane->locked;
+	int			number = lane->look->lane;
+
+	claim->lanes = list_delete_ptr(claim->lanes, lane);
+	lane_close(claim, lane);
+	if (locked)
+	{
+		workq_sched_set_aside(claim->queue, number, claim->now);
+		claim->aside = lappend_int(claim->aside, number);
+	}
+}
+
+/*
  * One turn of the scheduler.  False: nothing is offered any more.
  */
 static bool
@@ -488,24 +562,20 @@ claim_offered(Claim *claim)
 	WorkqChange *change;
 	ClaimLane  *lane;
 	WorkqJob	job;
+	TurnResult	result;
 	bool		promoted = false;
 	MemoryContext old;
 
 	if (!workq_sched_select(claim->queue, claim->now, &selection))
 		return false;
 	lane = lane_open(claim, selection.lane);
-	if (lane->exhausted ||
-		!lane_take(claim, lane, selection.key, &job, &promoted))
+	result = lane->exhausted ? TURN_EMPTY :
+		lane_take(claim, lane, &selection, &job, &promoted);
+	if (result != TURN_TAKEN)
 	{
-		workq_sched_undo(claim->queue, &selection);
-		claim->lanes = list_delete_ptr(claim->lanes, lane);
-		if (lane->locked)
-		{
-			/* it stays on offer; do not come back to it in this call */
-			lane_close(lane);
-			return false;
-		}
-		lane_close(lane);
+		workq_sched_undo(claim->queue, &selection, claim->now);
+		if (result == TURN_EMPTY)
+			lane_retire(claim, lane);
 		return true;
 	}
 
@@ -517,7 +587,7 @@ claim_offered(Claim *claim)
 	old = MemoryContextSwitchTo(claim->per_job);
 	if (!grant(claim, &job, &selection, promoted))
 	{
-		workq_sched_unreserve(claim->queue, selection.lane);
+		workq_sched_unreserve(claim->queue, selection.lane, claim->now);
 		workq_xact_last()->kind = WORKQ_CHANGE_READY_TAKE;
 	}
 	MemoryContextSwitchTo(old);
@@ -548,7 +618,7 @@ take_directly(Claim *claim, WorkqCursor *cursor, WorkqWalk *walk,
 			workq_walk_pass(walk, pos);
 			return true;
 		}
-		workq_sched_undo(claim->queue, selection);
+		workq_sched_undo(claim->queue, selection, claim->now);
 	}
 	else
 		taken = WORKQ_LOCKED;	/* it stays where it is */
@@ -616,7 +686,7 @@ claim_due(Claim *claim)
 		if (take_directly(claim, cursor, walk, WORKQ_CHANGE_DUE_TAKE,
 						  job.lane, &selection) &&
 			!grant(claim, &job, &selection, false))
-			workq_sched_undo(claim->queue, &selection);
+			workq_sched_undo(claim->queue, &selection, claim->now);
 	}
 	workq_store_end(cursor);
 	workq_sched_time_end(walk);
@@ -660,7 +730,7 @@ claim_expired(Claim *claim)
 			continue;
 		workq_lease_log_expiry(claim->store, &lease, claim->now);
 		if (!grant(claim, &lease.job, &selection, false))
-			workq_sched_undo(claim->queue, &selection);
+			workq_sched_undo(claim->queue, &selection, claim->now);
 	}
 	workq_store_end(cursor);
 	workq_sched_time_end(walk);
@@ -670,6 +740,7 @@ static void
 claim_jobs(Claim *claim)
 {
 	int			idle = 0;
+	ListCell   *lc;
 
 	claim->per_job = AllocSetContextCreate(CurrentMemoryContext,
 										   "workq claim",
@@ -694,9 +765,11 @@ claim_jobs(Claim *claim)
 	}
 	while (claim->lanes != NIL)
 	{
-		lane_close(linitial(claim->lanes));
+		lane_close(claim, linitial(claim->lanes));
 		claim->lanes = list_delete_first(claim->lanes);
 	}
+	foreach(lc, claim->aside)
+		workq_sched_put_back(claim->queue, lfirst_int(lc), claim->now);
 	if (claim->got < claim->wanted)
 		claim_due(claim);
 	if (claim->got < claim->wanted)
@@ -743,7 +816,8 @@ workq_claim(PG_FUNCTION_ARGS)
 	memset(&claim, 0, sizeof(claim));
 	claim.queue_name = workq_arg_name(fcinfo, 0, "queue");
 	claim.worker = workq_arg_name(fcinfo, 1, "worker");
-	claim.lease = workq_arg_interval(fcinfo, 2, "lease", 1, WORKQ_MAX_INTERVAL,
+	claim.lease = workq_arg_interval(fcinfo, 2, "lease", 1000,
+									 WORKQ_MAX_INTERVAL,
 									 -1);
 	claim.wanted = workq_arg_int(fcinfo, 3, "max_jobs", 1, WORKQ_MAX_BATCH, 1);
 	workq_compat_init_srf(fcinfo);

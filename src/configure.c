@@ -10,17 +10,25 @@
  *
  * A change that changes nothing writes nothing: the policy version stays.
  *
+ * Shared memory must know the queue, with the settings that hold until then,
+ * before they are changed: otherwise a verb that comes later in the same
+ * transaction would enter the new ones there, where they outlive a rollback,
+ * or one that read the old ones before our commit would enter those after it.
+ *
  * Dropping is the one verb that others must not overlap with: a verb holds no
  * lock on the queue's row, so without more, an enqueue that looked the queue
  * up before the drop could insert its rows after it, and they would be there
  * for ever.  Therefore the drop locks the live tables in SHARE ROW EXCLUSIVE
  * mode, which every verb's ROW EXCLUSIVE conflicts with: it waits for the
  * transactions that have used workq to end, and those that come later wait for
- * it, then look the queue up and find it gone.  It locks them in the order in
- * which they are listed below; should a transaction hold one and want another
- * that it only now touches, the deadlock detector decides.  So a drop stops
- * all queues for as long as the oldest open transaction takes that has used
- * workq: set lock_timeout to bound it.
+ * it, then look the queue up and find it gone.  So a drop stops all queues for
+ * as long as the oldest open transaction takes that has used workq: set
+ * lock_timeout to bound it.
+ *
+ * Locks are taken in this order: workq.ready (the gate), the other live tables
+ * (drop only), the queue's row.  A transaction that has used workq and then
+ * drops a queue raises its lock on the gate; of two that do, the deadlock
+ * detector ends one.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,6 +47,7 @@
 #include "args.h"
 #include "configure.h"
 #include "guc.h"
+#include "sched.h"
 #include "xact.h"
 
 /* a key's list of weights has this place among workq_configure's settings */
@@ -133,18 +142,23 @@ add_text(StringInfo detail, const char *name, const char *value)
 void
 workq_configure_begin(WorkqQueueChange *change, FunctionCallInfo fcinfo)
 {
-	char	   *queue = workq_arg_name(fcinfo, 0, "queue name");
+	char	   *queue = workq_arg_name(fcinfo, 0, "queue");
+	WorkqInstance *instance;
 
 	/* refuse before locking: who has no rights must not hold up others */
 	workq_access_require(workq_queue_by_name(queue, false),
 						 WORKQ_RIGHT_MANAGE);
 
+	instance = workq_sched_instance();
+	LockRelationOid(workq_store_oid(WORKQ_REL_READY), RowExclusiveLock);
 	change->store = workq_store_open();
 	change->queue = workq_catalog_lock(change->store, queue, false,
 									   &change->tid);
 	if (change->queue == NULL)
 		workq_queue_missing(queue);
 	workq_access_require(change->queue, WORKQ_RIGHT_MANAGE);
+	(void) workq_sched_queue(instance, change->queue->queue_id,
+							 &change->queue->settings);
 }
 
 int32
@@ -222,7 +236,7 @@ workq_create_queue(PG_FUNCTION_ARGS)
 	char	   *name;
 
 	workq_store_require("workq_create_queue()", true);
-	name = workq_arg_name(fcinfo, 0, "queue name");
+	name = workq_arg_name(fcinfo, 0, "queue");
 	if (PG_ARGISNULL(1))
 		workq_arg_missing("if_not_exists");
 
@@ -475,7 +489,10 @@ workq_set_key(PG_FUNCTION_ARGS)
 	changed = row.weight != old.weight ||
 		row.max_concurrent != old.max_concurrent;
 	if (changed)
+	{
 		workq_catalog_set_key(change.store, change.queue->queue_id, key, row);
+		workq_xact_keys(change.queue->queue_id);
+	}
 	PG_RETURN_INT32(workq_configure_end(&change, changed, "key_set",
 										detail.data));
 }
@@ -561,27 +578,34 @@ refuse_drop(const WorkqQueueInfo *queue)
 						 parts.len > 0 ? ", " : "", n, queue_tables[i].name);
 	}
 	ereport(ERROR,
-			(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
-			 errmsg("cannot drop queue \"%s\" without confirm", name),
-			 errdetail("It has " INT64_FORMAT " live jobs, which would go: %s.",
-					   total, parts.data),
-			 errhint("Type: SELECT workq_drop_queue(%s, confirm => true);",
-					 quote_literal_cstr(name))));
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("dropping queue \"%s\" would remove " INT64_FORMAT " jobs",
+					name, total),
+			 errdetail("They are: %s.", parts.data),
+			 errhint("Say confirm => true to do it.")));
 }
 
 /*
- * The queue's row is locked and may be managed: remove all that is live.
+ * Wait for everybody, and keep everybody out.
+ */
+static void
+lock_tables(void)
+{
+	int			i;
+
+	for (i = 0; i < lengthof(queue_tables); i++)
+		LockRelationOid(workq_store_oid(queue_tables[i].table),
+						ShareRowExclusiveLock);
+}
+
+/*
+ * The tables and the queue's row are locked: remove all that is live.
  */
 static void
 drop_queue(WorkqStore *store, WorkqQueueInfo *queue, ItemPointer tid)
 {
 	StringInfoData detail;
 	int			i;
-
-	/* see the head of this file */
-	for (i = 0; i < lengthof(queue_tables); i++)
-		LockRelationOid(workq_store_oid(queue_tables[i].table),
-						ShareRowExclusiveLock);
 
 	initStringInfo(&detail);
 	for (i = 0; i < lengthof(queue_tables); i++)
@@ -613,7 +637,7 @@ workq_drop_queue(PG_FUNCTION_ARGS)
 	char	   *name;
 
 	workq_store_require("workq_drop_queue()", true);
-	name = workq_arg_name(fcinfo, 0, "queue name");
+	name = workq_arg_name(fcinfo, 0, "queue");
 	if (PG_ARGISNULL(1) || PG_ARGISNULL(2))
 		workq_arg_missing(PG_ARGISNULL(1) ? "confirm" : "if_exists");
 
@@ -624,6 +648,8 @@ workq_drop_queue(PG_FUNCTION_ARGS)
 	if (!PG_GETARG_BOOL(1))
 		refuse_drop(queue);
 
+	(void) workq_sched_instance();
+	lock_tables();
 	store = workq_store_open();
 	queue = workq_catalog_lock(store, name, true, &tid);
 	if (queue == NULL)

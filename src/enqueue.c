@@ -35,7 +35,7 @@ PG_FUNCTION_INFO_V1(workq_enqueue_batch);
 typedef struct EnqueueJob
 {
 	WorkqJobRow row;			/* job_id, enqueued_at, queue_id, lane to come */
-	int64		delay;			/* microseconds; 0 for none */
+	int64		delay;			/* microseconds; -1: not given */
 	int			max_attempts;	/* 0: the queue's */
 	bool		created;
 } EnqueueJob;
@@ -165,6 +165,7 @@ write_job(EnqueueQueue *q, EnqueueJob *job)
 	live.queue_id = q->queue_id;
 	live.attempt = 0;
 	live.failures = 0;
+	live.events = 0;
 	live.max_attempts = row->max_attempts;
 	live.priority = row->priority;
 	live.flags = (row->dedup_key != NULL ? WORKQ_JOB_DEDUP : 0) |
@@ -215,6 +216,7 @@ job_init(EnqueueJob *job)
 	memset(job, 0, sizeof(EnqueueJob));
 	job->row.priority = WORKQ_NORMAL;
 	job->row.run_at = DT_NOBEGIN;
+	job->delay = -1;
 	job->created = true;
 }
 
@@ -224,7 +226,7 @@ job_init(EnqueueJob *job)
 static void
 job_check(EnqueueJob *job)
 {
-	if (job->delay > 0 && job->row.run_at != DT_NOBEGIN)
+	if (job->delay >= 0 && job->row.run_at != DT_NOBEGIN)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("delay and run_at exclude each other")));
@@ -260,7 +262,7 @@ workq_enqueue(PG_FUNCTION_ARGS)
 	job.row.trigger_id = workq_arg_name_or_null(fcinfo, 5, "trigger_id");
 	job.row.headers = workq_arg_jsonb_or_null(fcinfo, 6, "headers");
 	job.delay = workq_arg_interval(fcinfo, 7, "delay", 0, WORKQ_MAX_INTERVAL,
-								   0);
+								   -1);
 	if (!PG_ARGISNULL(8))
 		job.row.run_at = check_run_at(PG_GETARG_TIMESTAMPTZ(8));
 	job.row.dedup_key = workq_arg_name_or_null(fcinfo, 9, "dedup_key");
@@ -327,20 +329,25 @@ value_name(const JsonbValue *value, BatchField field)
 static int
 value_attempts(const JsonbValue *value)
 {
-	int			result;
+	char	   *digits;
+	char	   *end;
+	long		result;
 
 	if (value->type != jbvNumeric)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("max_attempts must be a number")));
-	result = DatumGetInt32(DirectFunctionCall1(numeric_int4,
-											   NumericGetDatum(value->val.numeric)));
-	if (result < 1 || result > WORKQ_MAX_ATTEMPTS)
+	digits = DatumGetCString(DirectFunctionCall1(numeric_out,
+												 NumericGetDatum(value->val.numeric)));
+	errno = 0;
+	result = strtol(digits, &end, 10);
+	if (errno != 0 || *end != '\0' || result < 1 ||
+		result > WORKQ_MAX_ATTEMPTS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("max_attempts must be between 1 and %d, not %d",
-						WORKQ_MAX_ATTEMPTS, result)));
-	return result;
+				 errmsg("max_attempts must be an integer between 1 and %d, not %s",
+						WORKQ_MAX_ATTEMPTS, digits)));
+	return (int) result;
 }
 
 static int64

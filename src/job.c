@@ -243,10 +243,10 @@ request_cancel(WorkqStore *store, FoundJob *found, TimestampTz now,
 	if (lease->job.flags & WORKQ_JOB_CANCEL)
 		return true;
 	lease->job.flags |= WORKQ_JOB_CANCEL;
+	workq_store_event_init(&event, "cancel_requested", &lease->job,
+						   Max(now, lease->claimed_at));
 	if (!workq_store_update_lease(store, lease, &found->tid))
 		return false;
-	workq_store_event_init(&event, "cancel requested", &lease->job,
-						   Max(now, lease->claimed_at));
 	event.has_claim = true;
 	event.claim_id = lease->claim_id;
 	event.reason = reason;
@@ -347,8 +347,19 @@ retake_key(WorkqStore *store, WorkqJob *job, const char *key, int64 *holder)
 	return true;
 }
 
-static bool
-requeue_job(WorkqInstance *instance, WorkqStore *store, int64 job_id)
+typedef enum RequeueResult
+{
+	REQUEUE_DONE,
+	REQUEUE_NOT_HELD,
+	REQUEUE_KEY_TAKEN
+} RequeueResult;
+
+/*
+ * holder and key: whose and which, when the deduplication key is taken.
+ */
+static RequeueResult
+requeue_job(WorkqInstance *instance, WorkqStore *store, int64 job_id,
+			int64 *holder, char **key)
 {
 	FoundJob	found;
 
@@ -356,21 +367,23 @@ requeue_job(WorkqInstance *instance, WorkqStore *store, int64 job_id)
 	{
 		WorkqQueueInfo *info = find_job(store, job_id, WORKQ_RIGHT_MANAGE,
 										&found);
+		WorkqJob   *job = &found.lease.job;
+		bool		had_key = (job->flags & WORKQ_JOB_DEDUP) != 0;
 		int			queue;
-		int64		holder;
 
 		if (found.place != PLACE_HELD)
-			return false;
+			return REQUEUE_NOT_HELD;
 		queue = workq_sched_queue(instance, info->queue_id, &info->settings);
-		if (!remove_job(store, queue, &found))
-			continue;
-		if (!retake_key(store, &found.lease.job, found.row.dedup_key, &holder))
-			ereport(ERROR,
-					(errcode(ERRCODE_DUPLICATE_OBJECT),
-					 errmsg("cannot requeue job " INT64_FORMAT ": job " INT64_FORMAT " has its deduplication key \"%s\"",
-							job_id, holder, found.row.dedup_key)));
-		requeue_held(store, queue, &found.lease.job, workq_now());
-		return true;
+		*key = found.row.dedup_key;
+		if (!retake_key(store, job, *key, holder))
+			return REQUEUE_KEY_TAKEN;
+		if (remove_job(store, queue, &found))
+		{
+			requeue_held(store, queue, job, workq_now());
+			return REQUEUE_DONE;
+		}
+		if (*key != NULL && !had_key)
+			workq_store_dedup_drop(store, job->queue_id, *key, job_id);
 	}
 }
 
@@ -379,16 +392,25 @@ workq_requeue(PG_FUNCTION_ARGS)
 {
 	WorkqInstance *instance;
 	WorkqStore *store;
-	bool		result;
+	RequeueResult result;
+	int64		job_id;
+	int64		holder;
+	char	   *key;
 
 	workq_store_require("workq_requeue()", true);
 	if (PG_ARGISNULL(0))
 		workq_arg_missing("job_id");
 	instance = workq_sched_instance();
 	store = workq_store_open();
-	result = requeue_job(instance, store, PG_GETARG_INT64(0));
+	job_id = PG_GETARG_INT64(0);
+	result = requeue_job(instance, store, job_id, &holder, &key);
+	if (result == REQUEUE_KEY_TAKEN)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("cannot requeue job " INT64_FORMAT ": job " INT64_FORMAT " has its deduplication key \"%s\"",
+						job_id, holder, key)));
 	workq_store_close(store);
-	PG_RETURN_BOOL(result);
+	PG_RETURN_BOOL(result == REQUEUE_DONE);
 }
 
 /* ------------------------------------------------------------------------
@@ -402,16 +424,29 @@ static const char *
 requeue_action(WorkqInstance *instance, WorkqStore *store, int64 job_id,
 			   const char *reason)
 {
-	return requeue_job(instance, store, job_id) ? "requeued" : "not held";
+	int64		holder;
+	char	   *key;
+
+	switch (requeue_job(instance, store, job_id, &holder, &key))
+	{
+		case REQUEUE_DONE:
+			return "requeued";
+		case REQUEUE_NOT_HELD:
+			return "not_held";
+		case REQUEUE_KEY_TAKEN:
+			return "key_taken";
+	}
+	return NULL;				/* keep compiler quiet */
 }
 
 static int
 compare_ids(const void *a, const void *b)
 {
-	int64		x = **(int64 *const *) a;
-	int64		y = **(int64 *const *) b;
+	const int64 *x = *(int64 *const *) a;
+	const int64 *y = *(int64 *const *) b;
 
-	return (x > y) - (x < y);
+	/* of equal ones, the first given comes first */
+	return *x != *y ? (*x > *y) - (*x < *y) : (x > y) - (x < y);
 }
 
 /*
@@ -467,10 +502,12 @@ job_batch(FunctionCallInfo fcinfo, JobAction action, const char *reason)
 
 		out[0] = Int32GetDatum(i + 1);
 		out[1] = Int64GetDatum(ids[i]);
-		out[2] = CStringGetTextDatum(status[i] != NULL ? status[i] : "not found");
+		out[2] = CStringGetTextDatum(status[i] != NULL ? status[i] : "not_found");
 		out[3] = (Datum) 0;
 		if (status[i] == NULL)
 			out[3] = CStringGetTextDatum(unpack_sql_state(ERRCODE_UNDEFINED_OBJECT));
+		else if (strcmp(status[i], "key_taken") == 0)
+			out[3] = CStringGetTextDatum(unpack_sql_state(ERRCODE_DUPLICATE_OBJECT));
 		else
 			out_nulls[3] = true;
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, out,
@@ -642,17 +679,19 @@ workq_requeue_all(PG_FUNCTION_ARGS)
 		WorkqJob	job;
 		WorkqJobRow log_row;
 		int64		holder;
+		bool		had_key;
 
 		CHECK_FOR_INTERRUPTS();
 		if (row == WORKQ_ROW_PASS)
 			continue;
 		workq_store_row(cursor, &job);
+		had_key = (job.flags & WORKQ_JOB_DEDUP) != 0;
 		if (!workq_store_job(sweep.store, job.job_id, &log_row) ||
 			!retake_key(sweep.store, &job, log_row.dedup_key, &holder))
 			continue;
 		if (sweep_take(&sweep, cursor, WORKQ_CHANGE_HELD_TAKE, &job))
 			requeue_held(sweep.store, sweep.queue, &job, sweep.now);
-		else if (log_row.dedup_key != NULL)
+		else if (!had_key && log_row.dedup_key != NULL)
 			workq_store_dedup_drop(sweep.store, job.queue_id,
 								   log_row.dedup_key, job.job_id);
 	}

@@ -220,9 +220,10 @@ worker_ended(Database *db, const WorkqWorker *worker, TimestampTz now)
 {
 	bool		healthy = TimestampDifferenceExceeds(db->started_at, now,
 													 LONG_ENOUGH);
-	WorkqVerdict verdict = worker->state == WORKQ_WORKER_ENDED ?
-		worker->verdict : WORKQ_ENDED_BADLY;
+	WorkqVerdict verdict = WORKQ_ENDED_BADLY;
 
+	if (worker->state == WORKQ_WORKER_ENDED)
+		verdict = worker->verdict;
 	if (worker->confirmed)
 		db->had_extension = true;
 	if (db->stopping)
@@ -389,9 +390,9 @@ count_probes(void)
 static void
 reconcile(Database *db, TimestampTz now, int *probes)
 {
-	bool		wanted = db->exists && db->wants_worker &&
-		workq_guc_worker_enabled;
+	bool		wanted;
 
+	wanted = db->exists && db->wants_worker && workq_guc_worker_enabled;
 	if (db->look_again && db->state == DATABASE_ABSENT)
 		db->state = DATABASE_UNKNOWN;
 	switch (db->state)

@@ -84,7 +84,7 @@ typedef enum AnswerStatus
 } AnswerStatus;
 
 static const char *const answer_names[] = {
-	"ok", "repeated", "lost", "cancelled", "lease limit"
+	"ok", "repeated", "lost", "cancelled", "lease_limit"
 };
 
 static const int answer_codes[] = {
@@ -161,10 +161,10 @@ workq_outcome_to_dead(WorkqStore *store, int queue, WorkqJob *job,
 	WorkqPos	pos = {0, 0};
 
 	workq_outcome_drop_key(store, job);
-	workq_store_add_held(store, job, now, "dead", reason);
 	workq_store_event_init(&event, "dead", job, now);
 	event.reason = reason;
 	workq_store_add_event(store, &event);
+	workq_store_add_held(store, job, now, "dead", reason);
 	workq_xact_row(WORKQ_CHANGE_HELD_ADD, queue, -1, 0, pos);
 }
 
@@ -261,6 +261,16 @@ find_claim(Call *call, int64 job_id, const Report *report, WorkqLease *lease,
 	return false;
 }
 
+static void
+event_of_claim(WorkqEvent *event, const char *what, WorkqLease *lease,
+			   TimestampTz at)
+{
+	workq_store_event_init(event, what, &lease->job, at);
+	event->has_claim = true;
+	event->claim_id = lease->claim_id;
+	event->worker = lease->worker;
+}
+
 /* ------------------------------------------------------------------------
  * Renewing
  * ------------------------------------------------------------------------ */
@@ -302,6 +312,9 @@ renew(Call *call, const ClaimQueue *queue, WorkqLease *lease, ItemPointer tid,
 	lease->deadline = call->now + want;
 	pos.since = lease->deadline;
 	workq_xact_change(WORKQ_CHANGE_DEADLINE, queue->number, -1)->pos = pos;
+	event_of_claim(&event, "renewed", lease,
+				   Max(call->now, lease->claimed_at));
+	event.deadline = lease->deadline;
 	if (!workq_store_update_lease(call->store, lease, tid))
 	{
 		workq_xact_drop_last();
@@ -309,12 +322,6 @@ renew(Call *call, const ClaimQueue *queue, WorkqLease *lease, ItemPointer tid,
 		return false;
 	}
 	answer->deadline = lease->deadline;
-	workq_store_event_init(&event, "renewed", &lease->job,
-						   Max(call->now, lease->claimed_at));
-	event.has_claim = true;
-	event.claim_id = lease->claim_id;
-	event.worker = lease->worker;
-	event.deadline = lease->deadline;
 	workq_store_add_event(call->store, &event);
 	return true;
 }
@@ -336,16 +343,6 @@ backoff(const ClaimQueue *queue, int failures)
 	double		delay = Min(base * pow(2.0, Min(failures - 1, 62)), cap);
 
 	return (int64) (delay * (0.8 + 0.4 * workq_compat_random_double()));
-}
-
-static void
-event_of_claim(WorkqEvent *event, const char *what, const WorkqLease *lease,
-			   TimestampTz at)
-{
-	workq_store_event_init(event, what, &lease->job, at);
-	event->has_claim = true;
-	event->claim_id = lease->claim_id;
-	event->worker = lease->worker;
 }
 
 static void
@@ -469,9 +466,9 @@ hold_failed(Call *call, const ClaimQueue *queue, WorkqLease *lease,
 
 	lease->job.failures++;
 	lease->job.flags |= WORKQ_JOB_HOLD_LEASE;
+	event_of_claim(&event, "failed", lease, at);
 	if (!workq_store_update_lease(call->store, lease, tid))
 		return false;
-	event_of_claim(&event, "failed", lease, at);
 	event.deadline = lease->deadline;
 	event.reason = report->code;
 	workq_store_add_event(call->store, &event);
@@ -642,10 +639,13 @@ report_one(FunctionCallInfo fcinfo, const char *verb, Report *report,
 static int
 compare_reports(const void *a, const void *b)
 {
-	int64		x = workq_claim_id_job((*(Report *const *) a)->claim_id);
-	int64		y = workq_claim_id_job((*(Report *const *) b)->claim_id);
+	const Report *r = *(Report *const *) a;
+	const Report *s = *(Report *const *) b;
+	int64		x = workq_claim_id_job(r->claim_id);
+	int64		y = workq_claim_id_job(s->claim_id);
 
-	return (x > y) - (x < y);
+	/* of equal ones, the first given comes first */
+	return x != y ? (x > y) - (x < y) : (r > s) - (r < s);
 }
 
 /*
@@ -757,7 +757,7 @@ workq_renew(PG_FUNCTION_ARGS)
 
 	workq_store_require("workq_renew()", true);
 	report.claim_id = arg_claim_id(fcinfo);
-	report.lease = workq_arg_interval(fcinfo, 1, "lease", 1,
+	report.lease = workq_arg_interval(fcinfo, 1, "lease", 1000,
 									  WORKQ_MAX_INTERVAL, -1);
 	on_lost = workq_arg_enum(fcinfo, 2, "on_lost", workq_on_lost_names, 0);
 	return report_one(fcinfo, "workq_renew()", &report, on_lost);
@@ -772,7 +772,7 @@ workq_renew_batch(PG_FUNCTION_ARGS)
 	int			on_lost;
 
 	workq_store_require("workq_renew_batch()", true);
-	common.lease = workq_arg_interval(fcinfo, 1, "lease", 1,
+	common.lease = workq_arg_interval(fcinfo, 1, "lease", 1000,
 									  WORKQ_MAX_INTERVAL, -1);
 	on_lost = workq_arg_enum(fcinfo, 2, "on_lost", workq_on_lost_names, 1);
 	reports = arg_reports(fcinfo, &common, &n);

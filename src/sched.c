@@ -76,6 +76,8 @@ workq_sched_queue(WorkqInstance *instance, int32 queue_id,
 		{
 			sched_queues[q].own = *own;
 			sched_queues[q].has_settings = true;
+			sched_queues[q].defaults = 0;
+			sched_settings_refresh(&sched_queues[q], workq_now());
 		}
 		LWLockRelease(&sched_queues[q].lock);
 	}
@@ -115,8 +117,7 @@ workq_sched_pin_lane(int queue, const char *key)
 {
 	int			lane;
 
-	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
-	lane = sched_lane_find(queue, key, true);
+	lane = sched_lane_get(queue, key);
 	if (lane >= 0)
 		sched_lanes[lane].pins++;
 	LWLockRelease(&sched_queues[queue].lock);
@@ -128,16 +129,6 @@ workq_sched_unpin_lane(int queue, int lane)
 {
 	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
 	sched_lanes[lane].pins--;
-	sched_lane_free_if_idle(lane);
-	LWLockRelease(&sched_queues[queue].lock);
-}
-
-void
-workq_sched_set_settings(int queue, const WorkqSettings *own)
-{
-	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
-	sched_queues[queue].own = *own;
-	sched_queues[queue].has_settings = true;
 	LWLockRelease(&sched_queues[queue].lock);
 }
 
@@ -354,9 +345,11 @@ exact_remove(SchedLane *lane, const WorkqExact *tried)
 }
 
 void
-workq_sched_look_end(WorkqLook *look, bool nothing)
+workq_sched_look_end(WorkqLook *look, bool nothing, TimestampTz now)
 {
+	SchedQueue *queue = &sched_queues[look->queue];
 	SchedLane  *lane = &sched_lanes[look->lane];
+	WorkqPolicy policy = sched_policy(queue);
 	int			i;
 
 	LWLockAcquire(&sched_queues[look->queue].lock, LW_EXCLUSIVE);
@@ -368,26 +361,93 @@ workq_sched_look_end(WorkqLook *look, bool nothing)
 			exact_remove(lane, &look->exact[i]);
 	}
 	if (nothing && lane->changes == look->changes)
-		lane->offered = false;
+		workq_policy_lane_empty(&policy, look->lane);
 	lane->pins--;
-	sched_lane_free_if_idle(look->lane);
 	LWLockRelease(&sched_queues[look->queue].lock);
 	pfree(look);
 }
 
+void
+workq_sched_set_aside(int queue, int lane, TimestampTz now)
+{
+	WorkqPolicy policy = sched_policy(&sched_queues[queue]);
+
+	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
+	sched_lanes[lane].pins++;
+	workq_policy_lane_empty(&policy, lane);
+	LWLockRelease(&sched_queues[queue].lock);
+}
+
+void
+workq_sched_put_back(int queue, int lane, TimestampTz now)
+{
+	WorkqPolicy policy = sched_policy(&sched_queues[queue]);
+
+	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
+	sched_lanes[lane].pins--;
+	workq_policy_lane_ready(&policy, lane, now, now);
+	LWLockRelease(&sched_queues[queue].lock);
+}
+
+bool
+workq_sched_set_heads(WorkqLook *look, const WorkqPos *heads[WORKQ_PRIORITIES])
+{
+	SchedQueue *queue = &sched_queues[look->queue];
+	WorkqPolicy policy = sched_policy(queue);
+	bool		unchanged;
+	int			p;
+
+	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+	unchanged = (sched_lanes[look->lane].changes == look->changes);
+	for (p = 0; unchanged && p < WORKQ_PRIORITIES; p++)
+	{
+		if (heads[p] != NULL)
+			workq_policy_lane_head(&policy, look->lane, p, heads[p]->since,
+								   heads[p]->job_id);
+		else
+			workq_policy_lane_head_none(&policy, look->lane, p);
+	}
+	LWLockRelease(&queue->lock);
+	return unchanged;
+}
+
+/*
+ * Tell the policy of a lane's lowest row, if it wants to know: the lower of
+ * this one and what it was told.
+ */
+static void
+lower_head(const WorkqPolicy *policy, int lane, int priority, WorkqPos pos)
+{
+	const WorkqPolicyHead *head = &policy->lanes[lane].u.head[priority];
+	WorkqPos	known;
+
+	if (head->known)
+	{
+		known.since = head->since;
+		known.job_id = head->job_id;
+		if (workq_pos_compare(known, pos) <= 0)
+			return;
+	}
+	workq_policy_lane_head(policy, lane, priority, pos.since, pos.job_id);
+}
+
 /*
  * A ready row is (again) at pos in a lane; queue lock held.  single: pos is
- * one row's, not the lowest of several.
+ * one row's, not the lowest of several.  clock: since when the lane waits, if
+ * it did not before.
  */
 void
-sched_lane_offer(int number, int priority, WorkqPos pos, bool single)
+sched_lane_offer(int number, int priority, WorkqPos pos, bool single,
+				 TimestampTz now, TimestampTz clock)
 {
 	SchedLane  *lane = &sched_lanes[number];
 	WorkqHint  *hint = &lane->hint[priority];
+	WorkqPolicy policy = sched_policy(&sched_queues[lane->queue]);
 	int			exact;
 
 	lane->changes++;
-	lane->offered = true;
+	lower_head(&policy, number, priority, pos);
+	workq_policy_lane_ready(&policy, number, now, clock);
 	if (single && workq_pos_compare(pos, hint->low) <= 0 &&
 		workq_pos_compare(hint->low, workq_pos_max) != 0 &&
 		lane->n_exact < WORKQ_MAX_EXACT &&
@@ -408,60 +468,95 @@ sched_lane_offer(int number, int priority, WorkqPos pos, bool single)
  * Selecting
  * ------------------------------------------------------------------------ */
 
-/*
- * The lane whose turn it is, reserved; queue lock held.
- */
-static int
-choose(SchedQueue *queue)
+static const char *
+decision_name(WorkqPolicyDecision decision)
 {
-	int			lane;
-
-	for (lane = queue->first_lane; lane >= 0; lane = sched_lanes[lane].next)
+	switch (decision)
 	{
-		if (sched_lanes[lane].offered)
-			break;
+		case WORKQ_POLICY_BY_PRIORITY:
+			return NULL;		/* priority or age, the look tells */
+		case WORKQ_POLICY_BY_FAIR_SHARE:
+			return "fair-share";
+		case WORKQ_POLICY_BY_STARVATION:
+			return "starvation-deadline";
 	}
-	return lane;
+	return NULL;				/* keep compiler quiet */
 }
 
 /*
- * Take a lane's place in flight and describe the selection.  The change that
- * gives it back on abort was appended before.
+ * Describe a selection.  The change that takes it back on abort was appended
+ * before.  Queue lock held.
  */
 static void
-reserve(SchedQueue *queue, int lane, WorkqChange *change,
-		WorkqSelection *selection)
+reserve(SchedQueue *queue, WorkqChange *change, WorkqSelection *selection)
 {
-	sched_lanes[lane].in_flight++;
-	sched_lanes[lane].pins++;
+	const WorkqPolicySelection *turn = &selection->turn;
+
+	sched_lanes[turn->lane].pins++;
 	queue->counters.selected++;
-	change->lane = lane;
+	change->lane = turn->lane;
 	change->kind = WORKQ_CHANGE_SELECT;
-	selection->lane = lane;
-	selection->decision = NULL;
-	selection->has_share = false;
-	selection->promotion_deadline = DT_NOBEGIN;
+	change->promoted = (turn->decision == WORKQ_POLICY_BY_STARVATION);
+	selection->lane = turn->lane;
+	selection->decision = decision_name(turn->decision);
+	selection->has_share = turn->has_share;
+	selection->round = turn->round;
+	selection->credit = turn->credit;
+	selection->weight = turn->weight;
+	selection->promotion_deadline =
+		turn->promotion_deadline == WORKQ_POLICY_NEVER ? DT_NOBEGIN :
+		turn->promotion_deadline;
 	selection->policy_version = queue->own.version;
+	selection->exact = (turn->priority >= 0);
+	selection->expected_priority = turn->priority;
+	selection->expected.since = turn->since;
+	selection->expected.job_id = turn->job_id;
+}
+
+/*
+ * Claims that this transaction has ended count as ended for itself: while we
+ * select, they are.  Queue lock held throughout.
+ */
+static void
+apply_freed(const WorkqPolicy *policy, const WorkqFreed *freed, int n,
+			bool undo, TimestampTz now)
+{
+	int			i;
+
+	for (i = 0; i < n; i++)
+	{
+		if (undo)
+			workq_policy_hold(policy, freed[i].lane, freed[i].count, now);
+		else
+			workq_policy_finish(policy, freed[i].lane, freed[i].count, now);
+	}
 }
 
 bool
 workq_sched_select(int queue, TimestampTz now, WorkqSelection *selection)
 {
 	SchedQueue *q = &sched_queues[queue];
+	WorkqPolicy policy = sched_policy(q);
 	WorkqChange *change = workq_xact_change(WORKQ_CHANGE_UNDONE, queue, -1);
-	int			lane;
+	WorkqFreed *freed;
+	int			n_freed = workq_xact_freed(queue, &freed);
+	bool		found;
 
+	sched_settings_refresh_keys(queue, now);
 	LWLockAcquire(&q->lock, LW_EXCLUSIVE);
-	lane = q->own.paused ? -1 : choose(q);
-	if (lane >= 0)
-		reserve(q, lane, change, selection);
+	sched_settings_refresh(q, now);
+	apply_freed(&policy, freed, n_freed, false, now);
+	found = workq_policy_select(&policy, now, &selection->turn);
+	apply_freed(&policy, freed, n_freed, true, now);
+	if (found)
+		reserve(q, change, selection);
 	LWLockRelease(&q->lock);
-	if (lane < 0)
+	if (!found)
 	{
 		workq_xact_drop_last();
 		return false;
 	}
-	selection->key = sched_lane_key(lane);
+	selection->key = sched_lane_key(selection->lane);
 	return true;
 }
 
@@ -470,16 +565,25 @@ workq_sched_select_lane(int queue, const char *key, TimestampTz now,
 						WorkqSelection *selection)
 {
 	SchedQueue *q = &sched_queues[queue];
+	WorkqPolicy policy = sched_policy(q);
 	WorkqChange *change = workq_xact_change(WORKQ_CHANGE_UNDONE, queue, -1);
-	int			lane = -1;
+	WorkqFreed *freed;
+	int			n_freed = workq_xact_freed(queue, &freed);
+	bool		found = false;
+	int			lane;
 
-	LWLockAcquire(&q->lock, LW_EXCLUSIVE);
-	if (!q->own.paused)
-		lane = sched_lane_find(queue, key, true);
+	lane = sched_lane_get(queue, key);
+	sched_settings_refresh(q, now);
 	if (lane >= 0)
-		reserve(q, lane, change, selection);
+	{
+		apply_freed(&policy, freed, n_freed, false, now);
+		found = workq_policy_select_lane(&policy, lane, now, &selection->turn);
+		apply_freed(&policy, freed, n_freed, true, now);
+	}
+	if (found)
+		reserve(q, change, selection);
 	LWLockRelease(&q->lock);
-	if (lane < 0)
+	if (!found)
 	{
 		workq_xact_drop_last();
 		return false;
@@ -492,26 +596,29 @@ workq_sched_select_lane(int queue, const char *key, TimestampTz now,
  * The selection's change is the last one: nothing was done with it.
  */
 void
-workq_sched_undo(int queue, const WorkqSelection *selection)
+workq_sched_undo(int queue, const WorkqSelection *selection, TimestampTz now)
 {
-	SchedLane  *lane = &sched_lanes[selection->lane];
+	SchedQueue *q = &sched_queues[queue];
+	WorkqPolicy policy = sched_policy(q);
 
-	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
-	lane->in_flight--;
-	lane->pins--;
-	sched_queues[queue].counters.selected--;
-	sched_lane_free_if_idle(selection->lane);
-	LWLockRelease(&sched_queues[queue].lock);
+	LWLockAcquire(&q->lock, LW_EXCLUSIVE);
+	workq_policy_undo(&policy, &selection->turn, now);
+	sched_lanes[selection->lane].pins--;
+	q->counters.selected--;
+	LWLockRelease(&q->lock);
 	workq_xact_drop_last();
 }
 
 void
-workq_sched_unreserve(int queue, int lane)
+workq_sched_unreserve(int queue, int lane, TimestampTz now)
 {
-	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
-	sched_lanes[lane].in_flight--;
-	sched_queues[queue].counters.selected--;
-	LWLockRelease(&sched_queues[queue].lock);
+	SchedQueue *q = &sched_queues[queue];
+	WorkqPolicy policy = sched_policy(q);
+
+	LWLockAcquire(&q->lock, LW_EXCLUSIVE);
+	workq_policy_abort(&policy, lane, 1, 0, now);
+	q->counters.selected--;
+	LWLockRelease(&q->lock);
 }
 
 /* ------------------------------------------------------------------------
@@ -543,8 +650,9 @@ publish_time(SchedQueue *queue, WorkqHint *hint, WorkqPos pos)
  * One change of a committed transaction; queue lock held.
  */
 static void
-publish_commit(SchedQueue *queue, const WorkqChange *change)
+publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 {
+	WorkqPolicy policy = sched_policy(queue);
 	WorkqCounters *counters = &queue->counters;
 	SchedLane  *lane = change->lane >= 0 ? &sched_lanes[change->lane] : NULL;
 
@@ -556,7 +664,7 @@ publish_commit(SchedQueue *queue, const WorkqChange *change)
 			{
 				lane->ready += change->count;
 				sched_lane_offer(change->lane, change->priority, change->pos,
-								 change->count == 1);
+								 change->count == 1, now, now);
 			}
 			break;
 		case WORKQ_CHANGE_READY_TAKE:
@@ -579,7 +687,7 @@ publish_commit(SchedQueue *queue, const WorkqChange *change)
 		case WORKQ_CHANGE_LEASE_END:
 			counters->leased -= change->count;
 			if (lane != NULL)
-				lane->in_flight -= change->count;
+				workq_policy_finish(&policy, change->lane, change->count, now);
 			break;
 		case WORKQ_CHANGE_DUE_ADD:
 			counters->scheduled += change->count;
@@ -607,6 +715,7 @@ publish_commit(SchedQueue *queue, const WorkqChange *change)
 		case WORKQ_CHANGE_SELECT:
 		case WORKQ_CHANGE_UNDONE:
 		case WORKQ_CHANGE_SETTINGS:
+		case WORKQ_CHANGE_KEYS:
 		case WORKQ_CHANGE_DROP:
 		case WORKQ_CHANGE_FOREIGN:
 			break;
@@ -617,8 +726,9 @@ publish_commit(SchedQueue *queue, const WorkqChange *change)
  * One change of a rolled back transaction or savepoint; queue lock held.
  */
 static void
-publish_abort(SchedQueue *queue, const WorkqChange *change)
+publish_abort(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 {
+	WorkqPolicy policy = sched_policy(queue);
 	SchedLane  *lane = change->lane >= 0 ? &sched_lanes[change->lane] : NULL;
 
 	switch ((WorkqChangeKind) change->kind)
@@ -626,7 +736,7 @@ publish_abort(SchedQueue *queue, const WorkqChange *change)
 		case WORKQ_CHANGE_READY_TAKE:
 			if (lane != NULL)
 				sched_lane_offer(change->lane, change->priority, change->pos,
-								 change->count == 1);
+								 change->count == 1, now, now);
 			break;
 		case WORKQ_CHANGE_CLAIM:
 		case WORKQ_CHANGE_SELECT:
@@ -634,8 +744,9 @@ publish_abort(SchedQueue *queue, const WorkqChange *change)
 				break;
 			if (change->kind == WORKQ_CHANGE_CLAIM)
 				sched_lane_offer(change->lane, change->priority, change->pos,
-								 true);
-			lane->in_flight--;
+								 true, now, now);
+			workq_policy_abort(&policy, change->lane, 1,
+							   change->promoted ? 1 : 0, now);
 			queue->counters.selected--;
 			break;
 		case WORKQ_CHANGE_LEASE_MOVE:
@@ -656,6 +767,7 @@ publish_abort(SchedQueue *queue, const WorkqChange *change)
 		case WORKQ_CHANGE_FAILED:
 		case WORKQ_CHANGE_UNDONE:
 		case WORKQ_CHANGE_SETTINGS:
+		case WORKQ_CHANGE_KEYS:
 		case WORKQ_CHANGE_DROP:
 		case WORKQ_CHANGE_FOREIGN:
 			break;
@@ -666,6 +778,7 @@ void
 workq_sched_publish(const WorkqChange *changes, int n, bool commit)
 {
 	SchedQueue *queue = &sched_queues[changes[0].queue];
+	TimestampTz now = workq_now();
 	int			i;
 
 	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
@@ -674,15 +787,13 @@ workq_sched_publish(const WorkqChange *changes, int n, bool commit)
 		const WorkqChange *change = &changes[i];
 
 		if (commit)
-			publish_commit(queue, change);
+			publish_commit(queue, change, now);
 		else
-			publish_abort(queue, change);
+			publish_abort(queue, change, now);
 		if (change->lane >= 0)
-		{
 			sched_lanes[change->lane].pins--;
-			sched_lane_free_if_idle(change->lane);
-		}
 	}
+	sched_free_idle_lanes(changes[0].queue, 2);
 	LWLockRelease(&queue->lock);
 }
 
@@ -693,6 +804,7 @@ workq_sched_publish(const WorkqChange *changes, int n, bool commit)
 void
 workq_sched_offer_own(const WorkqChange *changes, int n)
 {
+	TimestampTz now = workq_now();
 	int			i;
 
 	for (i = 0; i < n; i++)
@@ -703,7 +815,7 @@ workq_sched_offer_own(const WorkqChange *changes, int n)
 			continue;
 		LWLockAcquire(&sched_queues[change->queue].lock, LW_EXCLUSIVE);
 		sched_lane_offer(change->lane, change->priority, change->pos,
-						 change->count == 1);
+						 change->count == 1, now, now);
 		LWLockRelease(&sched_queues[change->queue].lock);
 	}
 }
@@ -716,6 +828,7 @@ workq_sched_offer_own(const WorkqChange *changes, int n)
 void
 workq_sched_set_stale(void)
 {
+	TimestampTz now = workq_now();
 	int			i;
 	int			q;
 
@@ -742,8 +855,9 @@ workq_sched_set_stale(void)
 			for (lane = queue->first_lane; lane >= 0;
 				 lane = sched_lanes[lane].next)
 			{
-				for (p = 0; p < WORKQ_PRIORITIES; p++)
-					sched_lane_offer(lane, p, workq_pos_min, false);
+				for (p = 0; p < WORKQ_PRIORITIES && !sched_lanes[lane].is_group;
+					 p++)
+					sched_lane_offer(lane, p, workq_pos_min, false, now, now);
 			}
 			LWLockRelease(&queue->lock);
 		}

@@ -12,6 +12,7 @@
 #ifndef WORKQ_SCHED_H
 #define WORKQ_SCHED_H
 
+#include "policy.h"
 #include "workq.h"
 
 typedef struct WorkqInstance WorkqInstance; /* a database's extension */
@@ -62,8 +63,12 @@ typedef struct WorkqSelection
 	int64		round;
 	int64		credit;
 	int32		weight;
-	TimestampTz promotion_deadline;
+	TimestampTz promotion_deadline; /* DT_NOBEGIN for never */
 	int32		policy_version;
+	bool		exact;			/* the job at expected, or ask again */
+	int			expected_priority;
+	WorkqPos	expected;
+	WorkqPolicySelection turn;
 } WorkqSelection;
 
 /*
@@ -74,10 +79,11 @@ extern bool workq_sched_select(int queue, TimestampTz now,
 							   WorkqSelection *selection);
 
 /* The look found nothing: give the turn back. */
-extern void workq_sched_undo(int queue, const WorkqSelection *selection);
+extern void workq_sched_undo(int queue, const WorkqSelection *selection,
+							 TimestampTz now);
 
 /* The turn led to a row that is no job: it is not in flight after all. */
-extern void workq_sched_unreserve(int queue, int lane);
+extern void workq_sched_unreserve(int queue, int lane, TimestampTz now);
 
 /*
  * A claim of a job that was not offered (due, or its lease expired) takes its
@@ -131,7 +137,22 @@ extern WorkqLook *workq_sched_look_begin(int queue, int lane);
 
 /* nothing: no claimable row was left; the lane is not offered until something
  * changes there. */
-extern void workq_sched_look_end(WorkqLook *look, bool nothing);
+extern void workq_sched_look_end(WorkqLook *look, bool nothing,
+								 TimestampTz now);
+
+/*
+ * A look found where the lane's first rows stand; NULL for no row.  Does
+ * nothing if the lane has changed since the look began; then it returns false.
+ */
+extern bool workq_sched_set_heads(WorkqLook *look,
+								  const WorkqPos *heads[WORKQ_PRIORITIES]);
+
+/*
+ * Take a lane out of the turns for a moment, though rows are there, and put
+ * it back.  In between it may be offered by a change.  It is pinned meanwhile.
+ */
+extern void workq_sched_set_aside(int queue, int lane, TimestampTz now);
+extern void workq_sched_put_back(int queue, int lane, TimestampTz now);
 
 typedef enum WorkqTimeKind
 {
@@ -183,6 +204,7 @@ typedef enum WorkqChangeKind
 	WORKQ_CHANGE_DONE,
 	WORKQ_CHANGE_FAILED,
 	WORKQ_CHANGE_SETTINGS,
+	WORKQ_CHANGE_KEYS,
 	WORKQ_CHANGE_DROP,
 	WORKQ_CHANGE_FOREIGN
 } WorkqChangeKind;
@@ -193,6 +215,7 @@ typedef struct WorkqChange
 	int8		priority;
 	int			queue;			/* -1: not about a queue */
 	int			lane;			/* pinned; -1 for none */
+	bool		promoted;		/* a selection by starvation */
 	int			count;			/* rows from pos on; pos is the lowest */
 	WorkqPos	pos;
 } WorkqChange;
@@ -211,6 +234,7 @@ extern bool workq_sched_has_walks(void);
 /* Let our own uncommitted ready rows be found by our own claim. */
 extern void workq_sched_offer_own(const WorkqChange *changes, int n);
 
+extern void workq_sched_keys_changed(int queue);
 extern void workq_sched_set_settings(int queue, const WorkqSettings *own);
 extern void workq_sched_drop_queue(int queue);
 extern void workq_sched_set_stale(void);
@@ -227,6 +251,7 @@ typedef struct WorkqCounters
 	int64		selected;
 	int64		done;
 	int64		failed;
+	int64		promoted;
 	TimestampTz next_due;		/* DT_NOEND for none; may be too early */
 	TimestampTz next_expiry;
 	bool		overflowing;

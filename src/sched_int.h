@@ -19,6 +19,7 @@
 #include "storage/lwlock.h"
 #include "storage/spin.h"
 
+#include "policy.h"
 #include "sched.h"
 
 #define WORKQ_MAX_INSTANCES		256
@@ -71,8 +72,7 @@ typedef struct SchedLane
 	uint32		hash;			/* set once */
 	int			pins;			/* queue lock; pending changes */
 	uint32		changes;		/* queue lock; publications */
-	bool		offered;		/* queue lock; may have claimable rows */
-	int			in_flight;		/* queue lock; reserved and leased */
+	bool		is_group;		/* set once; of a tenant's bindings */
 	int64		ready;			/* queue lock; committed ready rows */
 	WorkqHint	hint[WORKQ_PRIORITIES]; /* queue lock */
 	int			first_exact;	/* queue lock */
@@ -96,6 +96,11 @@ typedef struct SchedQueue
 	int32		queue_id;		/* control */
 	bool		has_settings;	/* queue lock */
 	WorkqSettings own;			/* queue lock */
+	uint32		defaults;		/* queue lock; what own was completed with */
+	uint32		keys_version;	/* queue lock; changes of keys' settings */
+	uint32		keys_seen;		/* queue lock; the lanes follow this one */
+	uint32		weights_seen;	/* queue lock; and the server's list that was */
+	WorkqPolicyQueue policy;	/* queue lock */
 	int			first_lane;		/* queue lock; list of all */
 	int			plain_lane;		/* queue lock; the lane "" or -1 */
 	int			n_lanes;		/* queue lock */
@@ -132,6 +137,7 @@ typedef struct SchedShared
 extern SchedShared *sched_shared;
 extern SchedQueue *sched_queues;
 extern SchedLane *sched_lanes;
+extern WorkqPolicyLane *sched_policy_lanes; /* same numbers; queue lock */
 extern SchedExact *sched_exacts;
 extern SchedChunk *sched_chunks;
 
@@ -155,21 +161,50 @@ workq_pos_before(WorkqPos pos)
 	return pos;
 }
 
+static inline WorkqPolicy
+sched_policy(SchedQueue *queue)
+{
+	WorkqPolicy policy;
+
+	policy.queue = &queue->policy;
+	policy.lanes = sched_policy_lanes;
+	return policy;
+}
+
+/* What a lane's key has of its own; WORKQ_POLICY_INHERIT for nothing. */
+typedef struct SchedKey
+{
+	const char *key;
+	int32		weight;
+	int32		cap;
+	int32		group_weight;	/* of the tenant, for a tenant and binding */
+} SchedKey;
+
 /* sched_mem.c */
 extern int	sched_instance_number(Oid dbid, Oid relid, bool make);
 extern int	sched_queue_find(int instance, int32 queue_id, bool make);
 extern void sched_queue_free(int queue);	/* control and queue lock held */
-extern int	sched_lane_find(int queue, const char *key, bool make);
+extern int	sched_lane_find(int queue, const char *key);
+extern int	sched_lane_make(int queue, const SchedKey *key);
 extern void sched_lane_free(int lane);
-extern void sched_lane_free_if_idle(int lane);
+extern void sched_free_all_lanes(int queue);
+extern void sched_free_idle_lanes(int queue, int most);
 extern char *sched_lane_key(int lane);	/* palloc'd */
+extern void sched_lane_copy_key(int lane, char *key);
 extern int	sched_exact_alloc(void);
 extern void sched_exact_free(int exact);
+
+/* sched_settings.c */
+extern void sched_settings_refresh(SchedQueue *queue, TimestampTz now);
+extern void sched_settings_init(SchedQueue *queue, int64 round);
+extern void sched_settings_refresh_keys(int queue, TimestampTz now);
+extern int	sched_lane_get(int queue, const char *key);
 
 /* sched.c */
 extern void sched_hint_reset(WorkqHint *hint, WorkqPos low);
 extern void sched_hint_publish(WorkqHint *hint, WorkqPos pos);
-extern void sched_lane_offer(int lane, int priority, WorkqPos pos, bool single);
+extern void sched_lane_offer(int lane, int priority, WorkqPos pos, bool single,
+							 TimestampTz now, TimestampTz clock);
 extern void sched_wake_worker_at(SchedQueue *queue, TimestampTz when);
 
 /* sched_load.c */

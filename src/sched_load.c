@@ -22,6 +22,7 @@
 #include "storage/lmgr.h"
 #include "utils/memutils.h"
 
+#include "guc.h"
 #include "sched_int.h"
 #include "store.h"
 #include "xact.h"
@@ -37,8 +38,6 @@ reset_queues(int instance)
 	for (q = 0; q < sched_shared->max_queues; q++)
 	{
 		SchedQueue *queue = &sched_queues[q];
-		int			lane;
-		int			p;
 
 		if (queue->instance != instance)
 			continue;
@@ -49,25 +48,8 @@ reset_queues(int instance)
 		queue->counters.held = 0;
 		sched_hint_reset(&queue->due, workq_pos_max);
 		sched_hint_reset(&queue->expiry, workq_pos_max);
-		for (lane = queue->first_lane; lane >= 0;
-			 lane = sched_lanes[lane].next)
-		{
-			SchedLane  *l = &sched_lanes[lane];
-
-			l->ready = 0;
-			l->in_flight = 0;
-			l->offered = false;
-			while (l->first_exact >= 0)
-			{
-				int			exact = l->first_exact;
-
-				l->first_exact = sched_exacts[exact].next;
-				sched_exact_free(exact);
-			}
-			l->n_exact = 0;
-			for (p = 0; p < WORKQ_PRIORITIES; p++)
-				sched_hint_reset(&l->hint[p], workq_pos_max);
-		}
+		sched_free_all_lanes(q);
+		sched_settings_init(queue, queue->policy.ring.round);
 		LWLockRelease(&queue->lock);
 	}
 }
@@ -80,7 +62,9 @@ load_row(int instance, WorkqRelation table, const WorkqJob *job, WorkqPos pos)
 {
 	int			q = sched_queue_find(instance, job->queue_id, true);
 	SchedQueue *queue;
-	int			lane;
+	WorkqPolicy policy;
+	TimestampTz now = workq_now();
+	int			lane = -1;
 
 	if (q < 0)
 		ereport(ERROR,
@@ -89,24 +73,27 @@ load_row(int instance, WorkqRelation table, const WorkqJob *job, WorkqPos pos)
 						sched_shared->max_queues),
 				 errhint("Raise workq.max_queues in postgresql.conf and restart the server.")));
 	queue = &sched_queues[q];
-	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+	policy = sched_policy(queue);
+	if (table == WORKQ_REL_READY || table == WORKQ_REL_LEASES)
+		lane = sched_lane_get(q, job->lane);
+	else
+		LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
 	switch (table)
 	{
 		case WORKQ_REL_READY:
 			queue->counters.ready++;
-			lane = sched_lane_find(q, job->lane, true);
 			if (lane >= 0)
 			{
 				sched_lanes[lane].ready++;
-				sched_lane_offer(lane, job->priority, pos, false);
+				sched_lane_offer(lane, job->priority, pos, false, now,
+								 pos.since);
 			}
 			break;
 		case WORKQ_REL_LEASES:
 			queue->counters.leased++;
 			sched_hint_publish(&queue->expiry, pos);
-			lane = sched_lane_find(q, job->lane, true);
 			if (lane >= 0)
-				sched_lanes[lane].in_flight++;
+				workq_policy_hold(&policy, lane, 1, now);
 			break;
 		case WORKQ_REL_SCHEDULED:
 			queue->counters.scheduled++;

@@ -24,6 +24,7 @@
 SchedShared *sched_shared = NULL;
 SchedQueue *sched_queues = NULL;
 SchedLane *sched_lanes = NULL;
+WorkqPolicyLane *sched_policy_lanes = NULL;
 SchedExact *sched_exacts = NULL;
 SchedChunk *sched_chunks = NULL;
 
@@ -65,6 +66,8 @@ workq_sched_shmem_size(void)
 											sizeof(SchedQueue))));
 	size = add_size(size, MAXALIGN(mul_size(workq_guc_max_lanes,
 											sizeof(SchedLane))));
+	size = add_size(size, MAXALIGN(mul_size(workq_guc_max_lanes,
+											sizeof(WorkqPolicyLane))));
 	size = add_size(size, MAXALIGN(mul_size(max_exacts(),
 											sizeof(SchedExact))));
 	size = add_size(size, MAXALIGN(mul_size(max_chunks(),
@@ -154,6 +157,8 @@ workq_sched_shmem_init(void)
 	sched_shared = carve(&at, sizeof(SchedShared));
 	sched_queues = carve(&at, workq_guc_max_queues * sizeof(SchedQueue));
 	sched_lanes = carve(&at, workq_guc_max_lanes * sizeof(SchedLane));
+	sched_policy_lanes = carve(&at, workq_guc_max_lanes *
+							   sizeof(WorkqPolicyLane));
 	sched_exacts = carve(&at, max_exacts() * sizeof(SchedExact));
 	sched_chunks = carve(&at, max_chunks() * sizeof(SchedChunk));
 	queue_buckets = carve(&at, n_queue_buckets * sizeof(int));
@@ -309,6 +314,7 @@ queue_reset(SchedQueue *queue)
 {
 	queue->has_settings = false;
 	memset(&queue->own, 0, sizeof(WorkqSettings));
+	sched_settings_init(queue, 0);
 	queue->first_lane = -1;
 	queue->plain_lane = -1;
 	queue->n_lanes = 0;
@@ -362,6 +368,29 @@ sched_queue_find(int instance, int32 queue_id, bool make)
 }
 
 /*
+ * Give all lanes back: those of groups before the groups.  Queue lock held.
+ */
+void
+sched_free_all_lanes(int q)
+{
+	int			groups;
+
+	for (groups = 0; groups < 2; groups++)
+	{
+		int			lane = sched_queues[q].first_lane;
+
+		while (lane >= 0)
+		{
+			int			next = sched_lanes[lane].next;
+
+			if (sched_lanes[lane].is_group == (groups == 1))
+				sched_lane_free(lane);
+			lane = next;
+		}
+	}
+}
+
+/*
  * Give a queue's number and all its lanes back.  Control and queue lock held.
  */
 void
@@ -370,8 +399,7 @@ sched_queue_free(int q)
 	SchedQueue *queue = &sched_queues[q];
 	int		   *link = queue_bucket(queue->instance, queue->queue_id);
 
-	while (queue->first_lane >= 0)
-		sched_lane_free(queue->first_lane);
+	sched_free_all_lanes(q);
 	while (*link != q)
 		link = &sched_queues[*link].hash_next;
 	*link = queue->hash_next;
@@ -476,11 +504,13 @@ key_equals(const SchedLane *lane, const char *key, int len)
 	return true;
 }
 
-char *
-sched_lane_key(int number)
+/*
+ * Copy a lane's key; there is room for WORKQ_MAX_LANE + 4 bytes.
+ */
+void
+sched_lane_copy_key(int number, char *key)
 {
 	SchedLane  *lane = &sched_lanes[number];
-	char	   *key = palloc(lane->key_len + 1);
 	int			done = Min(lane->key_len, WORKQ_KEY_INLINE);
 	int			chunk = lane->key_chunk;
 
@@ -494,6 +524,14 @@ sched_lane_key(int number)
 		chunk = sched_chunks[chunk].next;
 	}
 	key[lane->key_len] = '\0';
+}
+
+char *
+sched_lane_key(int number)
+{
+	char	   *key = palloc(sched_lanes[number].key_len + 1);
+
+	sched_lane_copy_key(number, key);
 	return key;
 }
 
@@ -528,12 +566,14 @@ lane_alloc(const char *key, int len)
 }
 
 /*
- * A fresh lane of a queue, linked into its list.  Queue lock held.
+ * A record for a key, linked into its queue's list and the hash.  Queue lock
+ * held, which keeps others from making the same one.
  */
 static int
-lane_make(int q, const char *key, int len, uint32 hash)
+lane_make(int q, const char *key, uint32 hash)
 {
 	SchedQueue *queue = &sched_queues[q];
+	int			len = strlen(key);
 	int			number = lane_alloc(key, len);
 	SchedLane  *lane;
 	int			p;
@@ -548,8 +588,7 @@ lane_make(int q, const char *key, int len, uint32 hash)
 	lane->hash = hash;
 	lane->pins = 0;
 	lane->changes = 0;
-	lane->offered = false;
-	lane->in_flight = 0;
+	lane->is_group = false;
 	lane->ready = 0;
 	lane->first_exact = -1;
 	lane->n_exact = 0;
@@ -563,30 +602,36 @@ lane_make(int q, const char *key, int len, uint32 hash)
 	queue->n_lanes++;
 	if (len == 0)
 		queue->plain_lane = number;
+	else
+	{
+		LWLockAcquire(lane_partition(hash), LW_EXCLUSIVE);
+		lane->hash_next = *lane_bucket(hash);
+		*lane_bucket(hash) = number;
+		LWLockRelease(lane_partition(hash));
+	}
 	return number;
 }
 
+static uint32
+lane_hash(int q, const char *key)
+{
+	return hash_combine(murmurhash32((uint32) q),
+						hash_bytes((const unsigned char *) key, strlen(key)));
+}
+
 /*
- * The lane of a key, made if asked.  -1: not there, or (make) no record is
- * free and the queue is marked overflowing.  Queue lock held exclusively.
+ * The lane of a key, or -1.  Queue lock held.
  */
 int
-sched_lane_find(int q, const char *key, bool make)
+sched_lane_find(int q, const char *key)
 {
-	SchedQueue *queue = &sched_queues[q];
 	int			len = strlen(key);
 	uint32		hash;
 	int			number;
 
 	if (len == 0)
-	{
-		if (queue->plain_lane < 0 && make)
-			return lane_make(q, key, 0, 0);
-		return queue->plain_lane;
-	}
-
-	hash = hash_combine(murmurhash32((uint32) q),
-						hash_bytes((const unsigned char *) key, len));
+		return sched_queues[q].plain_lane;
+	hash = lane_hash(q, key);
 	LWLockAcquire(lane_partition(hash), LW_SHARED);
 	for (number = *lane_bucket(hash); number >= 0;
 		 number = sched_lanes[number].hash_next)
@@ -598,18 +643,67 @@ sched_lane_find(int q, const char *key, bool make)
 			break;
 	}
 	LWLockRelease(lane_partition(hash));
-	if (number >= 0 || !make)
-		return number;
+	return number;
+}
 
-	/* the queue lock keeps others from making the same one */
-	number = lane_make(q, key, len, hash);
-	if (number >= 0)
+/*
+ * The key of the group of a tenant's bindings: the tenant behind two
+ * separators, of which a lane's key has one only.
+ */
+static void
+group_key_of(char *group_key, const char *tenant, int len)
+{
+	len = Min(len, WORKQ_MAX_NAME);
+	group_key[0] = WORKQ_LANE_SEPARATOR;
+	group_key[1] = WORKQ_LANE_SEPARATOR;
+	memcpy(group_key + 2, tenant, len);
+	group_key[len + 2] = '\0';
+}
+
+static int
+group_get(int q, const char *key, int tenant_len, int32 weight)
+{
+	WorkqPolicy policy = sched_policy(&sched_queues[q]);
+	char		group_key[WORKQ_MAX_NAME + 3];
+	int			number;
+
+	group_key_of(group_key, key, tenant_len);
+	number = sched_lane_find(q, group_key);
+	if (number < 0)
 	{
-		LWLockAcquire(lane_partition(hash), LW_EXCLUSIVE);
-		sched_lanes[number].hash_next = *lane_bucket(hash);
-		*lane_bucket(hash) = number;
-		LWLockRelease(lane_partition(hash));
+		number = lane_make(q, group_key, lane_hash(q, group_key));
+		if (number >= 0)
+		{
+			sched_lanes[number].is_group = true;
+			workq_policy_group_add(&policy, number, weight);
+		}
 	}
+	return number;
+}
+
+/*
+ * Make a lane that is not there.  -1: no record is free; the queue is marked
+ * overflowing.  Queue lock held.
+ */
+int
+sched_lane_make(int q, const SchedKey *key)
+{
+	SchedQueue *queue = &sched_queues[q];
+	WorkqPolicy policy = sched_policy(queue);
+	const char *separator = strchr(key->key, WORKQ_LANE_SEPARATOR);
+	int			group = -1;
+	int			number;
+
+	if (separator != NULL)
+	{
+		group = group_get(q, key->key, separator - key->key,
+						  key->group_weight);
+		if (group < 0)
+			return -1;
+	}
+	number = lane_make(q, key->key, lane_hash(q, key->key));
+	if (number >= 0)
+		workq_policy_lane_add(&policy, number, group, key->weight, key->cap);
 	return number;
 }
 
@@ -621,7 +715,9 @@ sched_lane_free(int number)
 {
 	SchedLane  *lane = &sched_lanes[number];
 	SchedQueue *queue = &sched_queues[lane->queue];
+	WorkqPolicy policy = sched_policy(queue);
 
+	workq_policy_lane_remove(&policy, number);
 	while (lane->first_exact >= 0)
 	{
 		int			exact = lane->first_exact;
@@ -659,17 +755,24 @@ sched_lane_free(int number)
 }
 
 /*
- * Give a lane back if nothing needs it.  The plain lane stays: a queue that
- * has it needs it again at once.  Queue lock held.
+ * Give lanes back that nothing needs, a few at a time.  The plain lane stays:
+ * a queue that has it needs it again at once.  Queue lock held.
  */
 void
-sched_lane_free_if_idle(int number)
+sched_free_idle_lanes(int q, int most)
 {
-	SchedLane  *lane = &sched_lanes[number];
+	WorkqPolicy policy = sched_policy(&sched_queues[q]);
 
-	if (lane->key_len > 0 && lane->pins == 0 && lane->ready == 0 &&
-		lane->in_flight == 0 && !lane->offered)
-		sched_lane_free(number);
+	while (most-- > 0)
+	{
+		int			number = workq_policy_next_removable(&policy);
+
+		if (number < 0)
+			break;
+		if (sched_lanes[number].pins == 0 && sched_lanes[number].ready == 0 &&
+			number != sched_queues[q].plain_lane)
+			sched_lane_free(number);
+	}
 }
 
 int

@@ -60,7 +60,7 @@
 #define LOCK_TIMEOUT	2000	/* ms a maker waits for a lock */
 #define WORKER_TIMEOUT	3000	/* ms until the worker counts as busy */
 #define SLOT_TIMEOUT	5000	/* ms to wait for a free worker slot */
-#define WAIT_TIMEOUT	30000	/* ms after which an enqueue fails */
+#define WAIT_TIMEOUT	30000	/* ms without progress until an enqueue fails */
 #define PROCESS_TIMEOUT 15000	/* ms after which a process is given up */
 #define MAX_MAKERS		64
 #define MAX_MESSAGE		256
@@ -207,8 +207,8 @@ resolve(WorkqSegment *segment)
 	WorkqSegment found = *segment;
 
 	/*
-	 * The row may have become visible before the message that invalidates
-	 * our snapshot of the catalog has come.
+	 * The row may have become visible before the message that invalidates our
+	 * snapshot of the catalog has come.
 	 */
 	InvalidateCatalogSnapshot();
 	nsp = get_namespace_oid(WORKQ_SCHEMA, false);
@@ -622,7 +622,9 @@ static void
 wait_for_segment(int64 upto)
 {
 	TimestampTz began = GetCurrentTimestamp();
+	TimestampTz progress = began;
 	TimestampTz since = 0;
+	int			n_before = n_segments;
 	BackgroundWorkerHandle *handle = NULL;
 	int			runs = 0;
 	uint32		ticket = ask();
@@ -644,7 +646,10 @@ wait_for_segment(int64 upto)
 			ticket = ask();
 			(void) workq_registry_wake_worker(MyDatabaseId);
 		}
-		if (TimestampDifferenceExceeds(began, now, WAIT_TIMEOUT))
+		if (n_segments != n_before)
+			progress = now;
+		n_before = n_segments;
+		if (TimestampDifferenceExceeds(progress, now, WAIT_TIMEOUT))
 			no_segment(upto, maker.sqlerrcode != 0 ? maker.message :
 					   "Nobody has made it in time.", NULL);
 		if (handle != NULL &&

@@ -227,7 +227,7 @@ workq_job_payload(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(0))
 		PG_RETURN_NULL();
 
-	store = workq_store_open();
+	store = workq_store_open_reader();
 	found = workq_store_job(store, PG_GETARG_INT64(0), &row) &&
 		may(row.queue_id, RIGHTS_FOR_PAYLOAD);
 	workq_store_close(store);
@@ -262,7 +262,7 @@ workq_job_error(PG_FUNCTION_ARGS)
 
 	if (!PG_ARGISNULL(0))
 	{
-		WorkqStore *store = workq_store_open();
+		WorkqStore *store = workq_store_open_reader();
 		List	   *responses = workq_store_responses(store,
 													  PG_GETARG_INT64(0));
 		ListCell   *cell;

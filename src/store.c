@@ -219,6 +219,23 @@ workq_store_is_new(void)
 }
 
 /*
+ * An index scan takes some 28 kB, more than memory contexts keep for reuse, so
+ * every verb would have the C library give its memory back to the system and
+ * fetch it again: a tenth of a verb's time.  glibc raises the limit above
+ * which it does that when a block it had mapped is freed (mallopt(3),
+ * M_MMAP_THRESHOLD); elsewhere this does nothing.
+ */
+static void
+keep_memory(void)
+{
+	static bool done = false;
+
+	if (!done)
+		pfree(palloc(1024 * 1024));
+	done = true;
+}
+
+/*
  * Begin a verb's access.  Everything it makes lives in the current memory
  * context.
  */
@@ -227,6 +244,7 @@ workq_store_open(void)
 {
 	WorkqStore *store = palloc0(sizeof(WorkqStore));
 
+	keep_memory();
 	store->context = CurrentMemoryContext;
 	store->estate = CreateExecutorState();
 	store->lockmode = RowExclusiveLock;

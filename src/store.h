@@ -216,6 +216,7 @@ typedef struct WorkqEvent
 	int32		queue_id;
 	int32		attempt;
 	int32		failures;
+	int32		number;			/* of the job's events, from 1 */
 	int16		priority;
 	bool		has_claim;
 	bool		has_share;		/* round, credit and weight are given */
@@ -253,9 +254,13 @@ typedef struct WorkqResponse
 	const char *correlation;
 } WorkqResponse;
 
-/* An event with its job, time and common columns set, the rest absent. */
+/*
+ * An event with its job, time and common columns set, the rest absent.  It is
+ * the job's next one, which the job counts: so it comes before the job's live
+ * row is written.  The number orders a job's events whatever the clock does.
+ */
 extern void workq_store_event_init(WorkqEvent *event, const char *what,
-								   const WorkqJob *job, TimestampTz at);
+								   WorkqJob *job, TimestampTz at);
 
 /* Gathered inserts; the segment must exist (see workq_segment_ensure). */
 extern void workq_store_add_job(WorkqStore *store, const WorkqJobRow *row);

@@ -363,13 +363,14 @@ read_grants(WorkqQueueInfo *queue)
 	index_rescan(scan, &key, 1, NULL, 0);
 	while (index_getnext_slot(scan, ForwardScanDirection, slot))
 	{
-		WorkqGrant *last = queue->n_grants > 0 ?
-			&queue->grants[queue->n_grants - 1] : NULL;
+		WorkqGrant *last = NULL;
 		Oid			grantee;
 		char	   *privilege;
 
 		if (TransactionIdIsValid(dirty.xmin))
 			continue;
+		if (queue->n_grants > 0)
+			last = &queue->grants[queue->n_grants - 1];
 		slot_getallattrs(slot);
 		grantee = DatumGetObjectId(slot->tts_values[GRANT_GRANTEE]);
 		privilege = TextDatumGetCString(slot->tts_values[GRANT_PRIVILEGE]);
@@ -668,7 +669,7 @@ workq_catalog_delete_rows(WorkqStore *store, WorkqRelation table,
  * ------------------------------------------------------------------------ */
 
 static bool
-find_key(WorkqStore *store, int32 queue_id, const char *key,
+find_key(WorkqStore *store, int32 queue_id, const char *key, bool wait,
 		 TupleTableSlot *slot)
 {
 	ScanKeyData keys[2];
@@ -676,7 +677,7 @@ find_key(WorkqStore *store, int32 queue_id, const char *key,
 	key_int4(&keys[0], 1, queue_id);
 	key_text(&keys[1], 2, BTEqualStrategyNumber, key);
 	return find_row(store_table(store, WORKQ_REL_KEYS)->rel,
-					workq_store_oid(WORKQ_REL_KEYS_PKEY), keys, 2, true, slot);
+					workq_store_oid(WORKQ_REL_KEYS_PKEY), keys, 2, wait, slot);
 }
 
 WorkqKeyRow
@@ -686,7 +687,7 @@ workq_catalog_get_key(WorkqStore *store, int32 queue_id, const char *key)
 	WorkqKeyRow row = {-1, -1};
 
 	slot = table_slot_create(store_table(store, WORKQ_REL_KEYS)->rel, NULL);
-	if (find_key(store, queue_id, key, slot))
+	if (find_key(store, queue_id, key, false, slot))
 	{
 		if (!slot->tts_isnull[KEY_WEIGHT])
 			row.weight = DatumGetInt32(slot->tts_values[KEY_WEIGHT]);
@@ -699,8 +700,8 @@ workq_catalog_get_key(WorkqStore *store, int32 queue_id, const char *key)
 }
 
 /*
- * Old row out, new row in: no update, so that a reader with a dirty snapshot
- * need not care.
+ * Old row out, new row in.  A reader meanwhile finds the old one, as with an
+ * update; see find_row().
  */
 void
 workq_catalog_set_key(WorkqStore *store, int32 queue_id, const char *key,
@@ -709,7 +710,7 @@ workq_catalog_set_key(WorkqStore *store, int32 queue_id, const char *key,
 	StoreTable *table = store_table(store, WORKQ_REL_KEYS);
 	TupleTableSlot *slot = table_slot_create(table->rel, NULL);
 
-	if (find_key(store, queue_id, key, slot))
+	if (find_key(store, queue_id, key, true, slot))
 		delete_row(table->rel, &slot->tts_tid);
 	ExecDropSingleTupleTableSlot(slot);
 	CommandCounterIncrement();

@@ -68,7 +68,10 @@ typedef struct WorkqKeyRow
 	int32		max_concurrent;
 } WorkqKeyRow;
 
-/* What the key has; {-1, -1} when there is no row. */
+/*
+ * What the key has; {-1, -1} when there is no row.  Waits for nobody: claimers
+ * ask this, too.
+ */
 extern WorkqKeyRow workq_catalog_get_key(WorkqStore *store, int32 queue_id,
 										 const char *key);
 

@@ -226,6 +226,7 @@ deform_job(TupleTableSlot *slot, WorkqJob *job)
 	job->attempt = DatumGetInt32(values[LIVE_ATTEMPT]);
 	job->failures = DatumGetInt32(values[LIVE_FAILURES]);
 	job->max_attempts = DatumGetInt32(values[LIVE_MAX_ATTEMPTS]);
+	job->events = DatumGetInt32(values[LIVE_EVENTS]);
 	job->priority = DatumGetInt16(values[LIVE_PRIORITY]);
 	job->flags = DatumGetInt16(values[LIVE_FLAGS]);
 	job->lane = TextDatumGetCString(values[LIVE_LANE]);
@@ -345,6 +346,7 @@ new_job_row(WorkqStore *store, WorkqRelation which, const WorkqJob *job)
 	store_set(slot, LIVE_ATTEMPT, Int32GetDatum(job->attempt));
 	store_set(slot, LIVE_FAILURES, Int32GetDatum(job->failures));
 	store_set(slot, LIVE_MAX_ATTEMPTS, Int32GetDatum(job->max_attempts));
+	store_set(slot, LIVE_EVENTS, Int32GetDatum(job->events));
 	store_set(slot, LIVE_PRIORITY, Int16GetDatum(job->priority));
 	store_set(slot, LIVE_FLAGS, Int16GetDatum(job->flags));
 	store_set_text(slot, LIVE_LANE, job->lane);

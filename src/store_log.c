@@ -53,6 +53,7 @@ enum EventColumn
 	EVENT_QUEUE_ID,
 	EVENT_ATTEMPT,
 	EVENT_FAILURES,
+	EVENT_NUMBER,
 	EVENT_PRIORITY,
 	EVENT_EVENT,
 	EVENT_CLAIM_ID,
@@ -234,7 +235,7 @@ workq_store_add_job(WorkqStore *store, const WorkqJobRow *row)
 
 void
 workq_store_event_init(WorkqEvent *event, const char *what,
-					   const WorkqJob *job, TimestampTz at)
+					   WorkqJob *job, TimestampTz at)
 {
 	memset(event, 0, sizeof(WorkqEvent));
 	event->event = what;
@@ -242,6 +243,7 @@ workq_store_event_init(WorkqEvent *event, const char *what,
 	event->queue_id = job->queue_id;
 	event->attempt = job->attempt;
 	event->failures = job->failures;
+	event->number = ++job->events;
 	event->priority = job->priority;
 	event->at = at;
 	event->deadline = DT_NOBEGIN;
@@ -261,6 +263,7 @@ workq_store_add_event(WorkqStore *store, const WorkqEvent *event)
 	store_set(slot, EVENT_QUEUE_ID, Int32GetDatum(event->queue_id));
 	store_set(slot, EVENT_ATTEMPT, Int32GetDatum(event->attempt));
 	store_set(slot, EVENT_FAILURES, Int32GetDatum(event->failures));
+	store_set(slot, EVENT_NUMBER, Int32GetDatum(event->number));
 	store_set(slot, EVENT_PRIORITY, Int16GetDatum(event->priority));
 	store_set_text(slot, EVENT_EVENT, event->event);
 	if (event->has_claim)
@@ -439,6 +442,7 @@ deform_event(TupleTableSlot *slot)
 	event->queue_id = DatumGetInt32(values[EVENT_QUEUE_ID]);
 	event->attempt = DatumGetInt32(values[EVENT_ATTEMPT]);
 	event->failures = DatumGetInt32(values[EVENT_FAILURES]);
+	event->number = DatumGetInt32(values[EVENT_NUMBER]);
 	event->priority = DatumGetInt16(values[EVENT_PRIORITY]);
 	event->event = store_get_text(slot, EVENT_EVENT);
 	if (!slot->tts_isnull[EVENT_CLAIM_ID])
@@ -474,13 +478,7 @@ event_compare(const ListCell *a, const ListCell *b)
 	const WorkqEvent *x = lfirst(a);
 	const WorkqEvent *y = lfirst(b);
 
-	if (x->at != y->at)
-		return x->at < y->at ? -1 : 1;
-	/* at one instant, a claim comes before what ended it */
-	if (x->attempt != y->attempt)
-		return x->attempt < y->attempt ? -1 : 1;
-	return (strcmp(y->event, "claimed") == 0) -
-		(strcmp(x->event, "claimed") == 0);
+	return (x->number > y->number) - (x->number < y->number);
 }
 
 List *

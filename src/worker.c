@@ -114,7 +114,7 @@ workq_worker_begin(void)
 		if (!lock_extension(extension))
 			result = WORKQ_TURN_BUSY;
 		else if (workq_system_extension(&version) != extension)
-			result = WORKQ_TURN_BUSY;	/* dropped while we looked, or made anew */
+			result = WORKQ_TURN_BUSY;	/* dropped or made anew just now */
 		else if (strcmp(version, WORKQ_VERSION) != 0)
 			report_version(version);
 		else

@@ -82,6 +82,7 @@ typedef struct WorkqJob
 	int32		attempt;		/* claims so far */
 	int32		failures;
 	int32		max_attempts;
+	int32		events;			/* in the log so far; numbers them */
 	int16		priority;
 	int16		flags;
 	const char *lane;			/* "" for none; never NULL */

@@ -38,6 +38,7 @@ static WorkqChange *changes = NULL;
 static int	n_changes = 0;
 static int	max_changes = 0;
 static int	run_length = 0;		/* of the run that ends the list */
+static int	n_freed_changes = 0;	/* LEASE_END ones; may count too many */
 static int	offered_own = 0;	/* changes before this one were offered */
 
 /* the settings that SETTINGS changes refer to by their pos.job_id */
@@ -105,6 +106,8 @@ workq_xact_change(WorkqChangeKind kind, int queue, int lane)
 			repalloc_huge(changes, more * sizeof(WorkqChange));
 		max_changes = more;
 	}
+	if (kind == WORKQ_CHANGE_LEASE_END)
+		n_freed_changes++;
 	change = &changes[n_changes++];
 	memset(change, 0, sizeof(WorkqChange));
 	change->kind = kind;
@@ -196,18 +199,38 @@ workq_xact_offer_own(int queue)
 }
 
 int
-workq_xact_freed(int queue, int lane)
+workq_xact_freed(int queue, WorkqFreed **freed)
 {
+	static WorkqFreed *buffer = NULL;
+	static int	size = 0;
+	int			n = 0;
 	int			i;
-	int			result = 0;
 
-	for (i = 0; i < n_changes; i++)
+	for (i = 0; n_freed_changes > 0 && i < n_changes; i++)
 	{
-		if (changes[i].kind == WORKQ_CHANGE_LEASE_END &&
-			changes[i].queue == queue && changes[i].lane == lane)
-			result += changes[i].count;
+		int			k;
+
+		if (changes[i].kind != WORKQ_CHANGE_LEASE_END ||
+			changes[i].queue != queue || changes[i].lane < 0)
+			continue;
+		for (k = 0; k < n && buffer[k].lane != changes[i].lane; k++)
+			;
+		if (k == size)
+		{
+			size = Max(16, size * 2);
+			buffer = buffer == NULL ?
+				MemoryContextAlloc(TopMemoryContext, size * sizeof(WorkqFreed)) :
+				repalloc(buffer, size * sizeof(WorkqFreed));
+		}
+		if (k == n)
+		{
+			buffer[n].lane = changes[i].lane;
+			buffer[n++].count = 0;
+		}
+		buffer[k].count += changes[i].count;
 	}
-	return result;
+	*freed = buffer;
+	return n;
 }
 
 void
@@ -226,6 +249,15 @@ workq_xact_queue_settings(int32 queue_id, const WorkqSettings *own)
 	change = workq_xact_change(WORKQ_CHANGE_SETTINGS, queue, -1);
 	settings[n_settings] = *own;
 	change->pos.job_id = n_settings++;
+}
+
+void
+workq_xact_keys(int32 queue_id)
+{
+	int			queue = workq_sched_find_queue(queue_id);
+
+	if (queue >= 0)
+		workq_xact_change(WORKQ_CHANGE_KEYS, queue, -1);
 }
 
 void
@@ -280,6 +312,8 @@ publish(int start, bool commit)
 		else if (change->kind == WORKQ_CHANGE_SETTINGS && commit)
 			workq_sched_set_settings(change->queue,
 									 &settings[change->pos.job_id]);
+		else if (change->kind == WORKQ_CHANGE_KEYS && commit)
+			workq_sched_keys_changed(change->queue);
 		else if (change->kind == WORKQ_CHANGE_DROP && commit)
 			workq_sched_drop_queue(change->queue);
 		else
@@ -287,6 +321,7 @@ publish(int start, bool commit)
 			while (i + n < n_changes && n < 64 &&
 				   changes[i + n].queue == change->queue &&
 				   changes[i + n].kind != WORKQ_CHANGE_SETTINGS &&
+				   changes[i + n].kind != WORKQ_CHANGE_KEYS &&
 				   changes[i + n].kind != WORKQ_CHANGE_DROP)
 				n++;
 			workq_sched_publish(change, n, commit);
@@ -328,6 +363,7 @@ at_xact(XactEvent event, void *arg)
 	publish(0, event == XACT_EVENT_COMMIT);
 	n_levels = 0;
 	n_settings = 0;
+	n_freed_changes = 0;
 	offered_own = 0;
 }
 

@@ -38,12 +38,20 @@ extern bool workq_xact_pending(void);
 /* Let our own unpublished ready rows of a queue be found by our own claim. */
 extern void workq_xact_offer_own(int queue);
 
-/* How many leases of a lane this transaction has ended but not published. */
-extern int	workq_xact_freed(int queue, int lane);
+/* Claims of a lane that this transaction has ended but not published. */
+typedef struct WorkqFreed
+{
+	int			lane;
+	int			count;
+} WorkqFreed;
+
+/* All of a queue's; returns how many lanes.  Valid until the next change. */
+extern int	workq_xact_freed(int queue, WorkqFreed **freed);
 
 /* Catalog changes; take effect in shared memory at commit. */
 extern void workq_xact_queue_settings(int32 queue_id, const WorkqSettings *own);
 extern void workq_xact_queue_dropped(int32 queue_id);
+extern void workq_xact_keys(int32 queue_id);
 
 /* A foreign hand wrote to a live table in this transaction. */
 extern void workq_xact_foreign(void);

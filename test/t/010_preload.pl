@@ -36,6 +36,7 @@ my $calls = $node->safe_psql(
 		AND d.classid = 'pg_proc'::regclass AND d.deptype = 'e'
 		AND p.prolang = (SELECT oid FROM pg_language WHERE lanname = 'c')
 		AND p.prorettype <> 'trigger'::regtype
+		AND p.oid::regproc::text <> 'workq.clock'	-- the views' clock
 	ORDER BY p.oid::regproc::text});
 cmp_ok(scalar(split(/\n/, $calls)), '>', 20, 'functions found');
 sql_fails($node, '55000', $_) foreach split /\n/, $calls;

@@ -1,0 +1,70 @@
+# On a standby nothing of workq runs, and what writes is refused; after the
+# promotion everything runs (pitfall C3).
+
+use strict;
+use warnings;
+use WorkqTest;
+use Test::More;
+use PostgreSQL::Test::Utils;
+
+my $primary = workq_node('primary', { init => { allows_streaming => 1 } });
+$primary->safe_psql('postgres', q{SELECT workq_enqueue('q', '{}', delay => '1 day');
+	SELECT workq_enqueue('q', '{}'); SELECT workq_enqueue('q', '{}');
+	SELECT count(*) FROM workq_claim('q', 'w', '100 ms')});
+wait_for($primary, 'SELECT NOT EXISTS (SELECT FROM workq.leases)');
+$primary->safe_psql('postgres', q{SELECT count(*) FROM workq_claim('q', 'w', '1 day')});
+$primary->backup('backup');
+
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($primary, 'backup', has_streaming => 1);
+$standby->start;
+$primary->wait_for_catchup($standby);
+
+is(scalar(worker_pids($standby)), 0, 'nothing of workq runs on a standby');
+sql_fails($standby, '25006', $_)
+  foreach q{SELECT workq_enqueue('q', '{}')},
+  q{SELECT count(*) FROM workq_claim('q', 'w')},
+  q{SELECT workq_create_queue('new')};
+is($standby->safe_psql('postgres', 'SELECT count(*) FROM workq.ready'),
+	'1', 'tables can be read');
+is(scalar(worker_pids($standby)), 0, 'still nothing runs');
+
+# Databases made, renamed and dropped on the primary are replayed, with a session
+# open on the standby.
+my $s = session($standby);
+$s->query_safe('SELECT 1');
+$primary->safe_psql('postgres', 'CREATE DATABASE other');
+$primary->safe_psql('other', q{CREATE EXTENSION workq; SELECT workq_enqueue('q', '{}', delay => '10 ms')});
+wait_for($primary, 'SELECT count(*) = 1 FROM workq.ready', 't', 'other');
+$primary->safe_psql('postgres', 'ALTER DATABASE other RENAME TO another');
+$primary->safe_psql('postgres', 'CREATE DATABASE copy TEMPLATE another');
+$primary->safe_psql('postgres', 'DROP DATABASE another');
+$primary->wait_for_catchup($standby);
+is( $standby->safe_psql('postgres', q{SELECT string_agg(datname, ' ') FROM pg_database
+		WHERE datname IN ('other', 'another', 'copy')}),
+	'copy',
+	'DDL is replayed');
+
+# A lease runs out while there is no primary.
+$primary->safe_psql('postgres', q{SELECT count(*) FROM workq_claim('q', 'w2', '1 s')});
+$primary->wait_for_catchup($standby);
+$primary->stop;
+$standby->promote;
+wait_for($standby,
+	q{SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'workq worker' AND datname IN ('postgres', 'copy')});
+pass('workers start after the promotion');
+$s->quit;
+wait_for($standby, q{SELECT count(*) = 1 FROM workq.leases});
+is($standby->safe_psql('postgres', 'SELECT worker FROM workq.leases'),
+	'w', 'the lease that ran out was taken back, the other holds');
+is($standby->safe_psql('postgres', q{SELECT count(*) FROM workq_claim('q', 'w')}),
+	'1', 'claiming works');
+like($standby->safe_psql('postgres', q{SELECT workq_enqueue('q', '{}')}),
+	qr/^\d+$/, 'enqueueing works');
+$standby->safe_psql('copy', q{SELECT workq_enqueue('q', '{}', delay => '10 ms')});
+wait_for($standby, 'SELECT count(*) = 2 FROM workq.ready', 't', 'copy');
+pass('in every database');
+
+unlike(slurp_file($standby->logfile), qr/PANIC|TRAP|terminated by signal/,
+	'nothing crashed');
+done_testing();
