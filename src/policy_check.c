@@ -228,8 +228,6 @@ check_ring(const WorkqPolicy *policy, int32_t group, Sums *sums)
 	CHECK(sums->n_ready == ring->n_ready, "number of ready lanes is wrong");
 	CHECK(sums->n_eligible == ring->n_eligible,
 		  "number of eligible lanes is wrong");
-	CHECK(ring->granted <= ring->budget || ring->granted == 0,
-		  "newcomers got too much");
 	for (id = 0; id < WORKQ_POLICY_OWNED_LISTS; id++)
 	{
 		complaint = check_list(policy, &ring->list[id], id,

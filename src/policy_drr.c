@@ -17,6 +17,11 @@
  * becomes the ring, what were debtors is spent.  No lane is touched.  One
  * that was last looked at in an earlier round finds its credit by
  * policy_fresh(): full, less what it owed if that was in the round before.
+ * Newcomers may get as much credit as the lanes with ready work had when the
+ * round started.  A lane that is found empty at its first look in a round had
+ * no ready work then, so what it brought is taken off: without that, a flood
+ * of lanes with one job each would make rounds longer and longer.
+ *
  * No lane misses more than two rounds in a list: two rounds after it stood
  * among the debtors it is in the ring, which must be emptied lane by lane.
  *
@@ -248,6 +253,9 @@ policy_fresh(const WorkqPolicy *policy, int32_t i)
 		lane->list_id = credit > 0 ? WORKQ_POLICY_RING : WORKQ_POLICY_SPENT;
 	lane->credit = credit;
 	lane->round = round;
+	lane->flags &= ~POLICY_UNTOUCHED;
+	if ((lane->flags & POLICY_READY) != 0)
+		lane->flags |= POLICY_UNTOUCHED;
 }
 
 /*

@@ -298,12 +298,16 @@ static void
 become_empty(const WorkqPolicy *policy, int32_t i)
 {
 	WorkqPolicyLane *lane = &policy->lanes[i];
+	WorkqPolicyRing *ring = policy_ring(policy, lane->group);
 
 	policy_fresh(policy, i);
 	policy_uncount(policy, i);
-	lane->flags &= ~POLICY_READY;
+	if ((lane->flags & (POLICY_UNTOUCHED | POLICY_PAUSED)) ==
+		POLICY_UNTOUCHED && lane->credit > 0)
+		ring->budget -= lane->credit;
+	lane->flags &= ~(POLICY_READY | POLICY_UNTOUCHED);
 	lane->deferred = policy->queue->turns - lane->deferred;
-	policy_ring(policy, lane->group)->n_ready--;
+	ring->n_ready--;
 }
 
 void

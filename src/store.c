@@ -140,6 +140,19 @@ extension_version(void)
 }
 
 /*
+ * Is the creation of our tables still uncommitted?
+ */
+static bool
+created_by_us(void)
+{
+	Relation	queues = table_open(oids[WORKQ_REL_QUEUES], AccessShareLock);
+	bool		result = (queues->rd_createSubid != InvalidSubTransactionId);
+
+	table_close(queues, NoLock);
+	return result;
+}
+
+/*
  * Resolve all OIDs, or raise why not.
  */
 static void
@@ -147,7 +160,6 @@ resolve_oids(void)
 {
 	char	   *version = extension_version();
 	Oid			nsp;
-	Relation	queues;
 	int			i;
 
 	if (version == NULL)
@@ -179,9 +191,7 @@ resolve_oids(void)
 					 errhint("Restore it from a backup, or drop and create the extension.")));
 		}
 	}
-	queues = table_open(oids[WORKQ_REL_QUEUES], AccessShareLock);
-	oids_new = (queues->rd_createSubid != InvalidSubTransactionId);
-	table_close(queues, NoLock);
+	oids_new = created_by_us();
 }
 
 void
@@ -215,6 +225,10 @@ workq_store_is_new(void)
 {
 	if (!oids_valid)
 		resolve_oids();
+
+	/* the commit that makes it old sends us no invalidation */
+	if (oids_new)
+		oids_new = created_by_us();
 	return oids_new;
 }
 

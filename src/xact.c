@@ -32,7 +32,6 @@
 
 #define GATHER_AFTER	WORKQ_MAX_EXACT	/* single positions before gathering */
 #define KEEP_CHANGES	1024	/* room kept between transactions */
-#define MAX_SETTINGS	64		/* queues configured in one transaction */
 
 static WorkqChange *changes = NULL;
 static int	n_changes = 0;
@@ -42,8 +41,9 @@ static int	n_freed_changes = 0;	/* LEASE_END ones; may count too many */
 static int	offered_own = 0;	/* changes before this one were offered */
 
 /* the settings that SETTINGS changes refer to by their pos.job_id */
-static WorkqSettings settings[MAX_SETTINGS];
+static WorkqSettings *settings = NULL;
 static int	n_settings = 0;
+static int	max_settings = 0;
 
 /* where each open subtransaction's part begins */
 typedef struct Level
@@ -241,11 +241,15 @@ workq_xact_queue_settings(int32 queue_id, const WorkqSettings *own)
 
 	if (queue < 0)
 		return;					/* whoever uses it first reads the catalog */
-	if (n_settings == MAX_SETTINGS)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("cannot change queues more than %d times in one transaction",
-						MAX_SETTINGS)));
+	if (n_settings == max_settings)
+	{
+		int			more = Max(16, max_settings * 2);
+
+		settings = settings == NULL ?
+			MemoryContextAlloc(TopMemoryContext, more * sizeof(WorkqSettings)) :
+			repalloc_huge(settings, more * sizeof(WorkqSettings));
+		max_settings = more;
+	}
 	change = workq_xact_change(WORKQ_CHANGE_SETTINGS, queue, -1);
 	settings[n_settings] = *own;
 	change->pos.job_id = n_settings++;
