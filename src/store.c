@@ -33,6 +33,7 @@
 #include "compat.h"
 #include "sched.h"
 #include "store_int.h"
+#include "xact.h"
 
 static const char *const names[WORKQ_N_RELATIONS] = {
 	"queues",
@@ -259,6 +260,7 @@ workq_store_open(void)
 	WorkqStore *store = palloc0(sizeof(WorkqStore));
 
 	keep_memory();
+	workq_xact_note_use();
 	store->context = CurrentMemoryContext;
 	store->estate = CreateExecutorState();
 	store->lockmode = RowExclusiveLock;

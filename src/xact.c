@@ -13,8 +13,9 @@
  * subtransaction is its tail.  It lives in memory of the backend that is
  * reused, and grows only in verbs.
  *
- * A transaction that used workq cannot be prepared: PREPARE gives its locks
- * to nobody's backend, and COMMIT PREPARED would publish nothing.
+ * A transaction that used workq cannot be prepared, even if it changed nothing
+ * in the end: COMMIT PREPARED would publish nothing, and until then nobody's
+ * backend would hold its locks, for which a loader waits.
  *
  *-------------------------------------------------------------------------
  */
@@ -38,6 +39,7 @@ static int	n_changes = 0;
 static int	max_changes = 0;
 static int	run_length = 0;		/* of the run that ends the list */
 static int	n_freed_changes = 0;	/* LEASE_END ones; may count too many */
+static bool in_use = false;		/* a verb that writes was called */
 static int	offered_own = 0;	/* changes before this one were offered */
 
 /* the settings that SETTINGS changes refer to by their pos.job_id */
@@ -176,6 +178,12 @@ workq_xact_last(void)
 {
 	Assert(n_changes > 0);
 	return &changes[n_changes - 1];
+}
+
+void
+workq_xact_note_use(void)
+{
+	in_use = true;
 }
 
 bool
@@ -346,7 +354,7 @@ at_xact(XactEvent event, void *arg)
 	switch (event)
 	{
 		case XACT_EVENT_PRE_PREPARE:
-			if (n_changes > 0)
+			if (in_use || n_changes > 0)
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("cannot PREPARE a transaction that has used workq")));
@@ -361,6 +369,7 @@ at_xact(XactEvent event, void *arg)
 		case XACT_EVENT_PREPARE:
 			break;
 	}
+	in_use = false;
 	if (n_changes == 0 && n_levels == 0 && !workq_sched_has_walks())
 		return;
 	workq_sched_end_walks();

@@ -32,6 +32,9 @@ extern void workq_xact_drop_last(void);
 
 extern WorkqChange *workq_xact_last(void);
 
+/* This transaction uses workq to write: it cannot be prepared. */
+extern void workq_xact_note_use(void);
+
 /* Has this transaction unpublished changes? */
 extern bool workq_xact_pending(void);
 
