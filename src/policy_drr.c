@@ -142,7 +142,8 @@ policy_unlink(const WorkqPolicy *policy, int32_t i, int kind)
 	int32_t		prev = lane->link[kind].prev;
 
 	if (prev < 0)
-		find_list(policy, lane->group, -1 - prev)->first = next < 0 ? -1 : next;
+		find_list(policy, lane->group, -1 - prev)->first =
+			next < 0 ? -1 : next;
 	else
 		policy->lanes[prev].link[kind].next = next;
 	if (next < 0)
@@ -193,7 +194,8 @@ append_list(const WorkqPolicy *policy, int32_t group, int from_id, int to_id)
 int64_t
 policy_credit(const WorkqPolicy *policy, const WorkqPolicyLane *lane)
 {
-	int64_t		elapsed = policy_ring(policy, lane->group)->round - lane->round;
+	int64_t		round = policy_ring(policy, lane->group)->round;
+	int64_t		elapsed = round - lane->round;
 	int64_t		full = policy_full(policy, lane);
 
 	if (elapsed == 0)
@@ -227,8 +229,9 @@ int64_t
 policy_clock(const WorkqPolicy *policy, const WorkqPolicyLane *lane)
 {
 	int64_t		clock = list_clock(policy, lane);
+	int64_t		resumed_at = policy->queue->resumed_at;
 
-	return clock > policy->queue->resumed_at ? clock : policy->queue->resumed_at;
+	return clock > resumed_at ? clock : resumed_at;
 }
 
 /*
@@ -397,8 +400,8 @@ clock_merge(const WorkqPolicy *policy, int32_t a, int32_t b)
 
 	while (a >= 0 && b >= 0)
 	{
-		int32_t    *least = policy->lanes[b].clock < policy->lanes[a].clock ?
-			&b : &a;
+		bool		take_b = policy->lanes[b].clock < policy->lanes[a].clock;
+		int32_t    *least = take_b ? &b : &a;
 
 		*tail = *least;
 		tail = &policy->lanes[*least].link[WORKQ_POLICY_CLOCK_LINK].next;
@@ -424,11 +427,12 @@ clock_sort(const WorkqPolicy *policy)
 		run[k] = -1;
 	for (; i >= 0; i = next)
 	{
-		WorkqPolicyLink *link = &policy->lanes[i].link[WORKQ_POLICY_CLOCK_LINK];
+		int32_t    *link;
 
 		policy_fresh(policy, i);
-		next = link->next;
-		link->next = -1;
+		link = &policy->lanes[i].link[WORKQ_POLICY_CLOCK_LINK].next;
+		next = *link;
+		*link = -1;
 		for (k = 0; run[k] >= 0; k++)
 		{
 			i = clock_merge(policy, run[k], i);

@@ -35,7 +35,7 @@
 #define POLICY_ELIGIBLE		0x0008	/* counted in its ring's n_eligible */
 #define POLICY_GROUP		0x0010	/* u.ring, not u.head */
 #define POLICY_IN_USE		0x0020
-#define POLICY_UNTOUCHED	0x0040	/* ready since before "round", not served */
+#define POLICY_UNTOUCHED	0x0040	/* ready when "round" began, not served */
 
 /* How a lane becomes eligible. */
 typedef enum PolicyCause

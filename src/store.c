@@ -402,6 +402,17 @@ store_table_close(StoreTable *table)
 	memset(table, 0, sizeof(StoreTable));
 }
 
+void
+store_finder_close(StoreFinder *finder)
+{
+	if (finder->index == NULL)
+		return;
+	index_endscan(finder->scan);
+	index_close(finder->index, NoLock);
+	ExecDropSingleTupleTableSlot(finder->slot);
+	finder->index = NULL;
+}
+
 /*
  * Write what was gathered.  The log first: if a segment has gone meanwhile the
  * verb fails before it touched a live table.
@@ -433,6 +444,8 @@ workq_store_close(WorkqStore *store)
 
 	workq_store_flush(store);
 	store_log_close(store);
+	for (i = 0; i < WORKQ_N_RELATIONS; i++)
+		store_finder_close(&store->finder[i]);
 	for (i = 0; i < WORKQ_N_RELATIONS; i++)
 		store_table_close(&store->live[i]);
 	FreeExecutorState(store->estate);
