@@ -746,6 +746,7 @@ publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 		case WORKQ_CHANGE_UNDONE:
 		case WORKQ_CHANGE_SETTINGS:
 		case WORKQ_CHANGE_KEYS:
+		case WORKQ_CHANGE_CREATED:
 		case WORKQ_CHANGE_DROP:
 		case WORKQ_CHANGE_FOREIGN:
 			break;
@@ -798,6 +799,7 @@ publish_abort(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 		case WORKQ_CHANGE_UNDONE:
 		case WORKQ_CHANGE_SETTINGS:
 		case WORKQ_CHANGE_KEYS:
+		case WORKQ_CHANGE_CREATED:
 		case WORKQ_CHANGE_DROP:
 		case WORKQ_CHANGE_FOREIGN:
 			break;
