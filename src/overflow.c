@@ -31,13 +31,19 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "access/xlog.h"
+#include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
 #include "guc.h"
 #include "overflow.h"
+#include "queue.h"
 #include "sched_int.h"
+
+PG_FUNCTION_INFO_V1(workq_lane_memory);
 
 /* ------------------------------------------------------------------------
  * Counting
@@ -274,7 +280,7 @@ workq_overflow_count(WorkqStore *store, int q)
  * ------------------------------------------------------------------------ */
 
 /* A scan from where the last one has come to. */
-typedef struct Scan
+typedef struct LaneScan
 {
 	WorkqStore *store;
 	int			queue;
@@ -286,10 +292,10 @@ typedef struct Scan
 	uint32		serial;			/* queue->overflow_serial when it began */
 	bool		pending;		/* open changes of lanes without record, then */
 	char		lane[WORKQ_MAX_LANE + 1];	/* it has come to */
-} Scan;
+} LaneScan;
 
 static void
-scan_begin(Scan *scan, bool from_start)
+scan_begin(LaneScan *scan, bool from_start)
 {
 	SchedQueue *queue = &sched_queues[scan->queue];
 
@@ -307,7 +313,7 @@ scan_begin(Scan *scan, bool from_start)
  * A lane has rows.  False: it has no record, and none is free.
  */
 static bool
-scan_lane(Scan *scan, const char *key)
+scan_lane(LaneScan *scan, const char *key)
 {
 	SchedQueue *queue = &sched_queues[scan->queue];
 	WorkqPolicy policy = sched_policy(queue);
@@ -345,7 +351,7 @@ scan_lane(Scan *scan, const char *key)
  * Returns whether it has come to the end.
  */
 static bool
-scan_run(Scan *scan)
+scan_run(LaneScan *scan)
 {
 	int32		queue_id = sched_queues[scan->queue].queue_id;
 	const char *after = scan->from_start ? NULL : scan->lane;
@@ -375,10 +381,15 @@ scan_run(Scan *scan)
 	}
 }
 
-static void
-scan_end(Scan *scan, bool at_end)
+/*
+ * Note how far the scan has come.  Returns whether the queue has just stopped
+ * overflowing and somebody was told that it did.
+ */
+static bool
+scan_end(LaneScan *scan, bool at_end)
 {
 	SchedQueue *queue = &sched_queues[scan->queue];
+	bool		over = false;
 
 	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
 	if (at_end)
@@ -387,6 +398,7 @@ scan_end(Scan *scan, bool at_end)
 		if (scan->from_start && !scan->pending && queue->unrecorded == 0 &&
 			queue->overflow_serial == scan->serial)
 		{
+			over = queue->overflow_told;
 			queue->overflowing = false;
 			queue->overflow_told = false;
 		}
@@ -397,6 +409,18 @@ scan_end(Scan *scan, bool at_end)
 		strlcpy(queue->sweep_lane, scan->lane, sizeof(queue->sweep_lane));
 	}
 	LWLockRelease(&queue->lock);
+	return over;
+}
+
+static void
+tell_end(int queue)
+{
+	WorkqQueueInfo *info = workq_queue_by_id(sched_queues[queue].queue_id,
+											 true);
+
+	ereport(LOG,
+			(errmsg("all lanes of queue \"%s\" are in memory again",
+					info != NULL ? info->name : "?")));
 }
 
 int
@@ -404,7 +428,7 @@ workq_overflow_adopt(WorkqStore *store, int queue, int most)
 {
 	MemoryContext context;
 	MemoryContext old;
-	Scan		scan;
+	LaneScan		scan;
 	int			settled = 0;
 	bool		at_end;
 	int			rounds;
@@ -426,11 +450,52 @@ workq_overflow_adopt(WorkqStore *store, int queue, int most)
 	{
 		scan_begin(&scan, rounds > 0);
 		at_end = scan_run(&scan);
-		scan_end(&scan, at_end);
+		if (scan_end(&scan, at_end))
+			tell_end(queue);
 		if (!at_end || scan.from_start)
 			break;
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	return scan.offered + settled;
+}
+
+/* ------------------------------------------------------------------------
+ * For views
+ * ------------------------------------------------------------------------ */
+
+Datum
+workq_lane_memory(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	Datum		values[4];
+	bool		nulls[4] = {false, false, false, false};
+	int		   *queues;
+	int			n = 0;
+	int			overflowing = 0;
+	int64		overflows = 0;
+	int			i;
+
+	workq_store_require("workq.lane_memory()", false);
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	desc = BlessTupleDesc(desc);
+	if (!RecoveryInProgress())
+		n = workq_sched_queues(workq_sched_instance(), &queues);
+	for (i = 0; i < n; i++)
+	{
+		SchedQueue *queue = &sched_queues[queues[i]];
+
+		LWLockAcquire(&queue->lock, LW_SHARED);
+		overflowing += queue->overflowing;
+		overflows += queue->counters.overflows;
+		LWLockRelease(&queue->lock);
+	}
+	SpinLockAcquire(&sched_shared->pool);
+	values[1] = Int32GetDatum(sched_shared->n_free_lanes);
+	SpinLockRelease(&sched_shared->pool);
+	values[0] = Int32GetDatum(sched_shared->max_lanes);
+	values[2] = Int32GetDatum(overflowing);
+	values[3] = Int64GetDatum(overflows);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(desc, values, nulls)));
 }
