@@ -1018,6 +1018,32 @@ publish_abort(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 	}
 }
 
+/*
+ * The form of the queue's lanes has changed not long ago: have these changes
+ * brought, or given back, rows that may be in lanes of an old form?
+ */
+static void
+publish_misplaced(SchedQueue *queue, const WorkqChange *changes, int n,
+				  bool commit)
+{
+	int			i;
+
+	for (i = 0; i < n; i++)
+	{
+		int			kind = changes[i].kind;
+
+		if (commit ? kind == WORKQ_CHANGE_READY_ADD ||
+			kind == WORKQ_CHANGE_LEASE_ADD :
+			kind == WORKQ_CHANGE_READY_TAKE || kind == WORKQ_CHANGE_CLAIM ||
+			kind == WORKQ_CHANGE_CLAIM_MOVED)
+		{
+			queue->misplaced = true;
+			sched_want_chores(queue);
+			return;
+		}
+	}
+}
+
 void
 workq_sched_publish(const WorkqChange *changes, int n, bool commit)
 {
@@ -1038,6 +1064,8 @@ workq_sched_publish(const WorkqChange *changes, int n, bool commit)
 			sched_lanes[change->lane].published++;
 		unpin(queue, change->lane);
 	}
+	if (sched_is_unsettled(queue) && !queue->misplaced)
+		publish_misplaced(queue, changes, n, commit);
 	sched_free_idle_lanes(changes[0].queue, 2);
 	if (sched_has_idle_lanes(queue))
 		sched_want_chores(queue);

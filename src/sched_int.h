@@ -111,7 +111,7 @@ typedef struct SchedQueue
 	uint8		form;			/* queue lock; WorkqLaneForm in force */
 	uint8		forms;			/* queue lock; bits of those rows may have */
 	uint32		forms_serial;	/* queue lock; counts reasons to look again */
-	bool		misplaced;		/* queue lock; a claimer met such a row */
+	bool		misplaced;		/* queue lock; there may be such a row now */
 	bool		overflowing;	/* queue lock; rows in lanes without record */
 	bool		overflow_told;	/* queue lock; a warning said so */
 	bool		leases_unrecorded;	/* queue lock; leases in such lanes */
