@@ -437,12 +437,13 @@ exact_remove(SchedLane *lane, const WorkqExact *tried)
 	}
 }
 
-void
+bool
 workq_sched_look_end(WorkqLook *look, bool nothing, TimestampTz now)
 {
 	SchedQueue *queue = &sched_queues[look->queue];
 	SchedLane  *lane = &sched_lanes[look->lane];
 	WorkqPolicy policy = sched_policy(queue);
+	bool		off;
 	int			i;
 
 	LWLockAcquire(&sched_queues[look->queue].lock, LW_EXCLUSIVE);
@@ -453,11 +454,13 @@ workq_sched_look_end(WorkqLook *look, bool nothing, TimestampTz now)
 		if (look->exact[i].tried)
 			exact_remove(lane, &look->exact[i]);
 	}
-	if (nothing && lane->changes == look->changes)
+	off = nothing && lane->changes == look->changes;
+	if (off)
 		workq_policy_lane_empty(&policy, look->lane);
 	lane->pins--;
 	LWLockRelease(&sched_queues[look->queue].lock);
 	pfree(look);
+	return off;
 }
 
 void
@@ -1044,10 +1047,24 @@ publish_misplaced(SchedQueue *queue, const WorkqChange *changes, int n,
 	}
 }
 
+/*
+ * Has a lane no ready rows, and nobody any that are not published?  Then no
+ * look is needed to find that out.  Queue lock held.
+ */
+static bool
+is_known_empty(const SchedQueue *queue, int lane)
+{
+	const SchedLane *l = &sched_lanes[lane];
+
+	return l->ready == 0 && l->pins == 0 && !l->uncounted && !l->in_doubt &&
+		!sched_shared->instances[queue->instance].stale;
+}
+
 void
 workq_sched_publish(const WorkqChange *changes, int n, bool commit)
 {
 	SchedQueue *queue = &sched_queues[changes[0].queue];
+	WorkqPolicy policy = sched_policy(queue);
 	TimestampTz now = workq_now();
 	int			i;
 
@@ -1063,6 +1080,8 @@ workq_sched_publish(const WorkqChange *changes, int n, bool commit)
 		if (change->lane >= 0)
 			sched_lanes[change->lane].published++;
 		unpin(queue, change->lane);
+		if (change->lane >= 0 && is_known_empty(queue, change->lane))
+			workq_policy_lane_empty(&policy, change->lane);
 	}
 	if (sched_is_unsettled(queue) && !queue->misplaced)
 		publish_misplaced(queue, changes, n, commit);
