@@ -467,12 +467,8 @@ COMMENT ON FUNCTION workq_enqueue_batch(text, jsonb) IS
  * Claiming
  * ------------------------------------------------------------------------ */
 
-CREATE FUNCTION workq_claim(
-    queue text,
-    worker text,
-    lease interval DEFAULT NULL,
-    max_jobs integer DEFAULT 1)
-RETURNS TABLE(
+/* A named type: the server need not put its columns together for each call. */
+CREATE TYPE workq.claim AS (
     claim_id uuid,
     job_id bigint,
     queue text,
@@ -496,7 +492,16 @@ RETURNS TABLE(
     credit bigint,
     weight integer,
     policy_version integer,
-    correlation text)
+    correlation text);
+COMMENT ON TYPE workq.claim IS
+'What workq_claim returns for each job: the job, the claim, and the receipt that says why it was selected.';
+
+CREATE FUNCTION workq_claim(
+    queue text,
+    worker text,
+    lease interval DEFAULT NULL,
+    max_jobs integer DEFAULT 1)
+RETURNS SETOF workq.claim
 AS 'MODULE_PATHNAME', 'workq_claim'
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10;
 COMMENT ON FUNCTION workq_claim(text, text, interval, integer) IS

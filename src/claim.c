@@ -55,7 +55,7 @@ typedef struct Claim
 	int			wanted;
 	int			got;
 	List	   *lanes;			/* of ClaimLane */
-	List	   *aside;			/* numbers of lanes with locked rows */
+	List	   *aside;			/* lanes with locked rows */
 } Claim;
 
 /* A lane that the call is looking into. */
@@ -547,8 +547,8 @@ lane_retire(Claim *claim, ClaimLane *lane)
 	lane_close(claim, lane);
 	if (locked)
 	{
-		workq_sched_set_aside(claim->queue, number, claim->now);
-		claim->aside = lappend_int(claim->aside, number);
+		claim->aside = lappend(claim->aside,
+							   workq_sched_set_aside(claim->queue, number));
 	}
 }
 
@@ -584,6 +584,7 @@ claim_offered(Claim *claim)
 	change->priority = job.priority;
 	change->pos.since = job.since;
 	change->pos.job_id = job.job_id;
+	change->aged = promoted && selection.decision == NULL;
 	old = MemoryContextSwitchTo(claim->per_job);
 	if (!grant(claim, &job, &selection, promoted))
 	{
@@ -773,7 +774,7 @@ claim_jobs(Claim *claim)
 		claim->lanes = list_delete_first(claim->lanes);
 	}
 	foreach(lc, claim->aside)
-		workq_sched_put_back(claim->queue, lfirst_int(lc), claim->now);
+		workq_sched_put_back(lfirst(lc), claim->now);
 	if (claim->got < claim->wanted)
 		claim_due(claim);
 	if (claim->got < claim->wanted)

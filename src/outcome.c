@@ -575,8 +575,11 @@ call_begin(Call *call, const char *verb)
 static void
 raise_answer(const Report *report, const Answer *answer)
 {
-	char	   *id = workq_claim_id_text(report->claim_id);
+	char	   *id;
 
+	if (answer->status == ANSWER_OK || answer->status == ANSWER_REPEATED)
+		return;
+	id = workq_claim_id_text(report->claim_id);
 	switch (answer->status)
 	{
 		case ANSWER_OK:

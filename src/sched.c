@@ -213,6 +213,7 @@ static void
 walk_begin(WorkqWalk *walk, int queue, WorkqHint *hint)
 {
 	walk->queue = queue;
+	walk->lane = -1;
 	walk->hint = hint;
 	walk->from = walk->passed = hint->low;
 	walk->blocked = walk->ended = false;
@@ -254,21 +255,28 @@ walk_end(WorkqWalk *walk)
 }
 
 /*
- * After an error: nothing was learnt, just give the roles back.
+ * After an error: nothing was learnt, just give the roles and pins back.
  */
 void
 workq_sched_end_walks(void)
 {
+	TimestampTz now = open_walks != NULL ? workq_now() : 0;
+
 	while (open_walks != NULL)
 	{
 		WorkqWalk  *walk = open_walks;
+		SchedQueue *queue = &sched_queues[walk->queue];
+		WorkqPolicy policy = sched_policy(queue);
 
 		open_walks = walk->next;
-		if (!walk->raiser)
-			continue;
-		LWLockAcquire(&sched_queues[walk->queue].lock, LW_EXCLUSIVE);
-		walk->hint->raiser = 0;
-		LWLockRelease(&sched_queues[walk->queue].lock);
+		LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+		if (walk->hint == NULL)
+			workq_policy_lane_ready(&policy, walk->lane, now, now);
+		else if (walk->raiser)
+			walk->hint->raiser = 0;
+		if (walk->lane >= 0)
+			sched_lanes[walk->lane].pins--;
+		LWLockRelease(&queue->lock);
 	}
 }
 
@@ -325,6 +333,7 @@ workq_sched_look_begin(int queue, int lane)
 		look->empty[p] = (workq_pos_compare(l->hint[p].low,
 											workq_pos_max) == 0);
 	}
+	look->walk[0].lane = lane;
 	for (e = l->first_exact; e >= 0 && look->n_exact < WORKQ_MAX_EXACT;
 		 e = sched_exacts[e].next)
 	{
@@ -387,26 +396,35 @@ workq_sched_look_end(WorkqLook *look, bool nothing, TimestampTz now)
 	pfree(look);
 }
 
-void
-workq_sched_set_aside(int queue, int lane, TimestampTz now)
+WorkqWalk *
+workq_sched_set_aside(int queue, int lane)
 {
 	WorkqPolicy policy = sched_policy(&sched_queues[queue]);
+	WorkqWalk  *aside = MemoryContextAllocZero(TopTransactionContext,
+											   sizeof(WorkqWalk));
 
+	aside->queue = queue;
+	aside->lane = lane;
 	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
 	sched_lanes[lane].pins++;
 	workq_policy_lane_empty(&policy, lane);
 	LWLockRelease(&sched_queues[queue].lock);
+	aside->next = open_walks;
+	open_walks = aside;
+	return aside;
 }
 
 void
-workq_sched_put_back(int queue, int lane, TimestampTz now)
+workq_sched_put_back(WorkqWalk *aside, TimestampTz now)
 {
-	WorkqPolicy policy = sched_policy(&sched_queues[queue]);
+	WorkqPolicy policy = sched_policy(&sched_queues[aside->queue]);
 
-	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
-	sched_lanes[lane].pins--;
-	workq_policy_lane_ready(&policy, lane, now, now);
-	LWLockRelease(&sched_queues[queue].lock);
+	walk_unlink(aside);
+	LWLockAcquire(&sched_queues[aside->queue].lock, LW_EXCLUSIVE);
+	sched_lanes[aside->lane].pins--;
+	workq_policy_lane_ready(&policy, aside->lane, now, now);
+	LWLockRelease(&sched_queues[aside->queue].lock);
+	pfree(aside);
 }
 
 bool
@@ -518,7 +536,8 @@ reserve(SchedQueue *queue, WorkqChange *change, WorkqSelection *selection)
 	change->kind = WORKQ_CHANGE_SELECT;
 	change->promoted = (turn->decision == WORKQ_POLICY_BY_STARVATION);
 	selection->lane = turn->lane;
-	selection->decision = decision_name(turn->decision);
+	/* in fifo the look tells: of a single lane the policy knows no heads */
+	selection->decision = turn->has_share ? decision_name(turn->decision) : NULL;
 	selection->has_share = turn->has_share;
 	selection->round = turn->round;
 	selection->credit = turn->credit;
@@ -527,7 +546,7 @@ reserve(SchedQueue *queue, WorkqChange *change, WorkqSelection *selection)
 		turn->promotion_deadline == WORKQ_POLICY_NEVER ? DT_NOBEGIN :
 		turn->promotion_deadline;
 	selection->policy_version = queue->own.version;
-	selection->exact = (turn->priority >= 0);
+	selection->exact = (turn->priority >= 0 && queue->n_lanes > 1);
 	selection->expected_priority = turn->priority;
 	selection->expected.since = turn->since;
 	selection->expected.job_id = turn->job_id;
@@ -704,6 +723,7 @@ publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 			break;
 		case WORKQ_CHANGE_CLAIM:
 			counters->ready--;
+			counters->promoted += change->aged ? 1 : 0;
 			if (lane != NULL)
 				lane->ready--;
 			break;

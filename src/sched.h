@@ -103,7 +103,8 @@ typedef struct WorkqWalk
 {
 	struct WorkqWalk *next;		/* list of the open ones, for an abort */
 	int			queue;
-	struct WorkqHint *hint;
+	int			lane;			/* pinned by this one, or -1 */
+	struct WorkqHint *hint;		/* NULL: the lane was set aside */
 	WorkqPos	from;
 	WorkqPos	passed;			/* all up to here is gone or being deleted */
 	bool		raiser;
@@ -151,8 +152,8 @@ extern bool workq_sched_set_heads(WorkqLook *look,
  * Take a lane out of the turns for a moment, though rows are there, and put
  * it back.  In between it may be offered by a change.  It is pinned meanwhile.
  */
-extern void workq_sched_set_aside(int queue, int lane, TimestampTz now);
-extern void workq_sched_put_back(int queue, int lane, TimestampTz now);
+extern WorkqWalk *workq_sched_set_aside(int queue, int lane);
+extern void workq_sched_put_back(WorkqWalk *aside, TimestampTz now);
 
 typedef enum WorkqTimeKind
 {
@@ -217,6 +218,7 @@ typedef struct WorkqChange
 	int			queue;			/* -1: not about a queue */
 	int			lane;			/* pinned; -1 for none */
 	bool		promoted;		/* a selection by starvation */
+	bool		aged;			/* a claim of a job whose age raised it (fifo) */
 	int			count;			/* rows from pos on; pos is the lowest */
 	WorkqPos	pos;
 } WorkqChange;
@@ -252,7 +254,7 @@ typedef struct WorkqCounters
 	int64		selected;
 	int64		done;
 	int64		failed;
-	int64		promoted;
+	int64		promoted;		/* of fifo: claims of jobs that age had raised */
 	TimestampTz next_due;		/* DT_NOEND for none; may be too early */
 	TimestampTz next_expiry;
 	bool		overflowing;

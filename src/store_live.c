@@ -586,8 +586,7 @@ workq_store_update_lease(WorkqStore *store, const WorkqLease *lease,
 
 	store_table_flush(store, table);
 	slot = new_lease_row(store, lease);
-	slot->tts_tableOid = RelationGetRelid(table->rel);
-	ExecStoreVirtualTuple(slot);
+	store_form(store, table, slot);
 	result = table_tuple_update(table->rel, tid, slot,
 								GetCurrentCommandId(true), InvalidSnapshot,
 								InvalidSnapshot, true, &failure, &mode,
@@ -636,8 +635,7 @@ workq_store_dedup_take(WorkqStore *store, int32 queue_id, const char *key,
 	store_set(slot, DEDUP_QUEUE_ID, Int32GetDatum(queue_id));
 	store_set_text(slot, DEDUP_KEY, key);
 	store_set(slot, DEDUP_JOB_ID, Int64GetDatum(job_id));
-	slot->tts_tableOid = RelationGetRelid(table->rel);
-	ExecStoreVirtualTuple(slot);
+	store_form(store, table, slot);
 
 	for (;;)
 	{
