@@ -38,6 +38,8 @@
 PG_FUNCTION_INFO_V1(workq_claim);
 
 #define CLAIM_COLUMNS	24
+#define NEAR_WANTED		4		/* who wants more reads whole index pages */
+#define MAX_GAP			INT64CONST(1000000000000)	/* keeps sums in range */
 
 /* One call of workq_claim. */
 typedef struct Claim
@@ -63,6 +65,7 @@ typedef struct ClaimLane
 {
 	WorkqLook  *look;
 	WorkqCursor *cursor[WORKQ_PRIORITIES];
+	bool		near[WORKQ_PRIORITIES]; /* the cursor does not go far */
 	bool		has_head[WORKQ_PRIORITIES]; /* the cursor is on a candidate */
 	WorkqCursor *exact_cursor[WORKQ_PRIORITIES];
 	int			exact_head[WORKQ_PRIORITIES];	/* index into look->exact, -1 */
@@ -114,6 +117,34 @@ lane_close(Claim *claim, ClaimLane *lane)
 }
 
 /*
+ * Open the cursor of a walk behind what it has passed.  Who wants few jobs
+ * looks near first, as far as the row was from the hint the last time.
+ */
+static void
+cursor_open(Claim *claim, ClaimLane *lane, const char *key, int p)
+{
+	WorkqWalk  *walk = &lane->look->walk[p];
+
+	lane->near[p] = claim->wanted <= NEAR_WANTED && walk->gap >= 0 &&
+		!walk->blocked;
+	lane->cursor[p] = lane->near[p] ?
+		workq_store_near_cursor(claim->store, claim->queue_id, key, p,
+								walk->passed, walk->gap * 4) :
+		workq_store_ready_cursor(claim->store, claim->queue_id, key, p,
+								 walk->passed);
+}
+
+/*
+ * How far was the row from where the walk began?
+ */
+static void
+learn_gap(WorkqWalk *walk, WorkqPos pos)
+{
+	walk->gap = walk->from.since == PG_INT64_MIN ? -1 :
+		Min(pos.since - walk->from.since, MAX_GAP);
+}
+
+/*
  * See that the walk of a priority stands on a candidate, or has ended.
  */
 static bool
@@ -131,15 +162,21 @@ walk_to_head(Claim *claim, ClaimLane *lane, const char *key, int p)
 		return false;
 	}
 	if (lane->cursor[p] == NULL)
-		lane->cursor[p] = workq_store_ready_cursor(claim->store,
-												   claim->queue_id, key, p,
-												   walk->from);
+		cursor_open(claim, lane, key, p);
 	for (;;)
 	{
 		CHECK_FOR_INTERRUPTS();
 		switch (workq_store_next(lane->cursor[p]))
 		{
 			case WORKQ_ROW_END:
+				if (lane->near[p])
+				{
+					/* nothing near; where we are from here on, we know */
+					walk->gap = -1;
+					workq_store_end(lane->cursor[p]);
+					cursor_open(claim, lane, key, p);
+					break;
+				}
 				walk->ended = true;
 				return false;
 			case WORKQ_ROW_PASS:
@@ -147,6 +184,7 @@ walk_to_head(Claim *claim, ClaimLane *lane, const char *key, int p)
 				break;
 			case WORKQ_ROW_CANDIDATE:
 				lane->has_head[p] = true;
+				learn_gap(walk, workq_store_pos(lane->cursor[p]));
 				return true;
 		}
 	}

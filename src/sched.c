@@ -191,6 +191,7 @@ sched_hint_reset(WorkqHint *hint, WorkqPos low)
 	hint->low = low;
 	hint->brought = workq_pos_max;
 	hint->raiser = 0;
+	hint->gap = -1;
 }
 
 /*
@@ -216,6 +217,7 @@ walk_begin(WorkqWalk *walk, int queue, WorkqHint *hint)
 	walk->lane = -1;
 	walk->hint = hint;
 	walk->from = walk->passed = hint->low;
+	walk->gap = hint->gap;
 	walk->blocked = walk->ended = false;
 	walk->raiser = (hint->raiser == 0);
 	if (walk->raiser)
@@ -249,6 +251,7 @@ walk_end(WorkqWalk *walk)
 	if (!walk->raiser)
 		return;
 	hint->raiser = 0;
+	hint->gap = walk->gap;
 	hint->low = (walk->ended && !walk->blocked) ? workq_pos_max : walk->passed;
 	if (workq_pos_compare(hint->brought, hint->low) <= 0)
 		hint->low = workq_pos_before(hint->brought);

@@ -107,6 +107,7 @@ typedef struct WorkqWalk
 	struct WorkqHint *hint;		/* NULL: the lane was set aside */
 	WorkqPos	from;
 	WorkqPos	passed;			/* all up to here is gone or being deleted */
+	int64		gap;			/* from "from" to the first row; -1 unknown */
 	bool		raiser;
 	bool		blocked;		/* stopped passing: something live stands there */
 	bool		ended;			/* no row behind passed */

@@ -53,6 +53,8 @@ typedef struct WorkqHint
 	WorkqPos	low;			/* queue lock */
 	WorkqPos	brought;		/* queue lock; lowest published to a raiser */
 	int			raiser;			/* queue lock; pid, 0 for none */
+	int64		gap;			/* queue lock; from low to the first row, last
+								 * time; microseconds, -1 unknown */
 } WorkqHint;
 
 typedef struct SchedExact
