@@ -694,6 +694,18 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE COST 1;
 COMMENT ON FUNCTION workq.clock() IS
 'The time by which workq goes: clock_timestamp(), plus workq.clock_offset in tests.';
 
+CREATE FUNCTION workq.lane_memory(
+    OUT max_lanes integer,
+    OUT free_lanes integer,
+    OUT overflowing_queues integer,
+    OUT overflows bigint)
+AS 'MODULE_PATHNAME', 'workq_lane_memory'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+REVOKE ALL ON FUNCTION workq.lane_memory() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION workq.lane_memory() TO pg_monitor;
+COMMENT ON FUNCTION workq.lane_memory() IS
+'The server''s records of lanes in shared memory: how many there are (workq.max_lanes) and how many are free; how many queues of this database have more lanes than records are to be had, and how often that began. EXECUTE is granted to pg_monitor.';
+
 CREATE FUNCTION workq.queue_counters()
 RETURNS TABLE(
     queue_id integer,

@@ -261,28 +261,52 @@ empty_if_null(const char *value)
 
 /*
  * One lane for all jobs of a fifo queue without a cap for each key; otherwise
- * the job's fairness key, "" for a job that has none.
+ * a lane for each fairness key.
  */
-char *
-workq_lane_of(const int64 *settings, const char *tenant, const char *binding,
-			  const char *trigger_id)
+WorkqLaneForm
+workq_lane_form(const int64 *settings)
 {
 	if (settings[WORKQ_SET_STRATEGY] == WORKQ_STRATEGY_FIFO &&
 		settings[WORKQ_SET_MAX_CONCURRENT_PER_KEY] == 0)
-		return pstrdup("");
+		return WORKQ_FORM_PLAIN;
 	switch ((WorkqFairnessKey) settings[WORKQ_SET_FAIRNESS_KEY])
 	{
 		case WORKQ_KEY_TENANT:
-			return pstrdup(empty_if_null(tenant));
+			return WORKQ_FORM_TENANT;
 		case WORKQ_KEY_BINDING:
-			return pstrdup(empty_if_null(binding));
+			return WORKQ_FORM_BINDING;
 		case WORKQ_KEY_TRIGGER_ID:
-			return pstrdup(empty_if_null(trigger_id));
+			return WORKQ_FORM_TRIGGER_ID;
 		case WORKQ_KEY_TENANT_AND_BINDING:
+			return WORKQ_FORM_TENANT_AND_BINDING;
+	}
+	return WORKQ_FORM_PLAIN;	/* keep compiler quiet */
+}
+
+/*
+ * "" for a job without what the form asks for.
+ */
+char *
+workq_lane_of(WorkqLaneForm form, const char *tenant, const char *binding,
+			  const char *trigger_id)
+{
+	switch (form)
+	{
+		case WORKQ_FORM_TENANT:
+			return pstrdup(empty_if_null(tenant));
+		case WORKQ_FORM_BINDING:
+			return pstrdup(empty_if_null(binding));
+		case WORKQ_FORM_TRIGGER_ID:
+			return pstrdup(empty_if_null(trigger_id));
+		case WORKQ_FORM_TENANT_AND_BINDING:
 			return psprintf("%s%c%s", empty_if_null(tenant),
 							WORKQ_LANE_SEPARATOR, empty_if_null(binding));
+		case WORKQ_FORM_PLAIN:
+		case WORKQ_N_FORMS:
+		case WORKQ_FORM_UNKNOWN:
+			break;
 	}
-	return pstrdup("");			/* keep compiler quiet */
+	return pstrdup("");
 }
 
 char *

@@ -30,7 +30,9 @@
 #include "errors.h"
 #include "guc.h"
 #include "lease.h"
+#include "overflow.h"
 #include "queue.h"
+#include "relane.h"
 #include "sched.h"
 #include "store.h"
 #include "xact.h"
@@ -40,6 +42,7 @@ PG_FUNCTION_INFO_V1(workq_claim);
 #define CLAIM_COLUMNS	24
 #define NEAR_WANTED		4		/* who wants more reads whole index pages */
 #define MAX_GAP			INT64CONST(1000000000000)	/* keeps sums in range */
+#define LANES_ADOPTED	64		/* at a time, when there are too many */
 
 /* One call of workq_claim. */
 typedef struct Claim
@@ -52,6 +55,7 @@ typedef struct Claim
 	int32		queue_id;
 	int			queue;			/* number in shared memory */
 	int64		settings[WORKQ_N_SETTINGS];
+	WorkqLaneForm form;			/* of the queue's lanes */
 	TimestampTz now;			/* one reading of the clock for all */
 	int64		lease;			/* microseconds */
 	int			wanted;
@@ -293,16 +297,12 @@ rank_of(Claim *claim, int priority, TimestampTz since, bool *promoted)
 }
 
 /*
- * Try to take the row on which a head stands; move on from it in any case.
+ * Move on from the row on which a head stands, which became "result".
  */
-static WorkqTake
-take_head(ClaimLane *lane, WorkqCursor *cursor, int p, WorkqPos pos,
-		  WorkqJob *job)
+static void
+leave_head(ClaimLane *lane, WorkqCursor *cursor, int p, WorkqPos pos,
+		   WorkqTake result)
 {
-	WorkqTake	result = workq_store_take(cursor);
-
-	if (result == WORKQ_TAKEN)
-		workq_store_row(cursor, job);
 	if (cursor == lane->cursor[p])
 	{
 		lane->has_head[p] = false;
@@ -323,7 +323,6 @@ take_head(ClaimLane *lane, WorkqCursor *cursor, int p, WorkqPos pos,
 	}
 	if (result == WORKQ_LOCKED)
 		lane->locked = true;
-	return result;
 }
 
 /* The first row of a lane, as far as can be seen without taking it. */
@@ -395,11 +394,48 @@ typedef enum TurnResult
 } TurnResult;
 
 /*
- * Take the best job of a lane.
+ * The best row is in a lane of an old form: get it a place in flight in its
+ * right one.  False: there is none, the row stays where it is.
+ */
+static bool
+find_place(Claim *claim, const WorkqSelection *selection, WorkqJob *job)
+{
+	workq_sched_note_misplaced(claim->queue);
+	return workq_relane_to(claim->store, job, claim->form) &&
+		workq_sched_move_turn(claim->queue, selection, job->lane, claim->now);
+}
+
+/*
+ * Try to take the best row of a lane; moves on from it in any case.
+ */
+static WorkqTake
+take_best(Claim *claim, ClaimLane *lane, const WorkqSelection *selection,
+		  const LaneBest *best, WorkqJob *job, bool *moved)
+{
+	WorkqTake	result = WORKQ_LOCKED;
+
+	*moved = workq_job_form(workq_store_flags(best->cursor)) != claim->form;
+	if (*moved)
+		workq_store_row(best->cursor, job);
+	if (!*moved || find_place(claim, selection, job))
+	{
+		result = workq_store_take(best->cursor);
+		if (result == WORKQ_TAKEN && !*moved)
+			workq_store_row(best->cursor, job);
+		else if (result != WORKQ_TAKEN && *moved)
+			workq_sched_move_back(claim->queue, selection, claim->now);
+	}
+	leave_head(lane, best->cursor, best->priority, best->pos, result);
+	return result;
+}
+
+/*
+ * Take the best job of a lane.  *moved: it is in flight in another lane (see
+ * workq_sched_move_turn).
  */
 static TurnResult
 lane_take(Claim *claim, ClaimLane *lane, const WorkqSelection *selection,
-		  WorkqJob *job, bool *promoted)
+		  WorkqJob *job, bool *promoted, bool *moved)
 {
 	LaneBest	best = {NULL, {0, 0}, 0, false};
 
@@ -411,8 +447,8 @@ lane_take(Claim *claim, ClaimLane *lane, const WorkqSelection *selection,
 			 best.pos.job_id != selection->expected.job_id) &&
 			tell_heads(claim, lane, selection->key))
 			return TURN_OTHER;
-		if (take_head(lane, best.cursor, best.priority, best.pos,
-					  job) == WORKQ_TAKEN)
+		if (take_best(claim, lane, selection, &best, job,
+					  moved) == WORKQ_TAKEN)
 		{
 			*promoted = best.promoted;
 			if (selection->exact)
@@ -602,13 +638,14 @@ claim_offered(Claim *claim)
 	WorkqJob	job;
 	TurnResult	result;
 	bool		promoted = false;
+	bool		moved = false;
 	MemoryContext old;
 
 	if (!workq_sched_select(claim->queue, claim->now, &selection))
 		return false;
 	lane = lane_open(claim, selection.lane);
 	result = lane->exhausted ? TURN_EMPTY :
-		lane_take(claim, lane, &selection, &job, &promoted);
+		lane_take(claim, lane, &selection, &job, &promoted, &moved);
 	if (result != TURN_TAKEN)
 	{
 		workq_sched_undo(claim->queue, &selection, claim->now);
@@ -618,7 +655,9 @@ claim_offered(Claim *claim)
 	}
 
 	change = workq_xact_last();
-	change->kind = WORKQ_CHANGE_CLAIM;
+	if (moved)
+		change--;				/* the last is its place in flight */
+	change->kind = moved ? WORKQ_CHANGE_CLAIM_MOVED : WORKQ_CHANGE_CLAIM;
 	change->priority = job.priority;
 	change->pos.since = job.since;
 	change->pos.job_id = job.job_id;
@@ -640,14 +679,15 @@ claim_offered(Claim *claim)
  */
 static bool
 take_directly(Claim *claim, WorkqCursor *cursor, WorkqWalk *walk,
-			  WorkqChangeKind kind, const char *key, WorkqSelection *selection)
+			  WorkqChangeKind kind, const char *old_key, const char *key,
+			  WorkqSelection *selection)
 {
 	WorkqPos	pos = workq_store_pos(cursor);
 	int			lane = -1;
 	WorkqTake	taken;
 
 	if (kind == WORKQ_CHANGE_LEASE_END)
-		lane = workq_sched_pin_lane(claim->queue, key);
+		lane = workq_sched_pin_ending(claim->queue, old_key);
 	workq_xact_change(kind, claim->queue, lane)->pos = pos;
 	if (workq_sched_select_lane(claim->queue, key, claim->now, selection))
 	{
@@ -662,8 +702,7 @@ take_directly(Claim *claim, WorkqCursor *cursor, WorkqWalk *walk,
 	else
 		taken = WORKQ_LOCKED;	/* it stays where it is */
 	workq_xact_drop_last();
-	if (lane >= 0)
-		workq_sched_unpin_lane(claim->queue, lane);
+	workq_sched_unpin_lane(claim->queue, lane);
 	if (taken == WORKQ_LOCKED)
 		walk->blocked = true;
 	else
@@ -723,8 +762,9 @@ claim_due(Claim *claim)
 		if (row == WORKQ_ROW_PASS)
 			continue;
 		workq_store_row(cursor, &job);
+		workq_relane_job(claim->store, &job);
 		(void) rank_of(claim, job.priority, job.since, &aged);
-		if (take_directly(claim, cursor, walk, WORKQ_CHANGE_DUE_TAKE,
+		if (take_directly(claim, cursor, walk, WORKQ_CHANGE_DUE_TAKE, NULL,
 						  job.lane, &selection) &&
 			!grant(claim, &job, &selection, aged))
 			workq_sched_undo(claim->queue, &selection, claim->now);
@@ -754,6 +794,7 @@ claim_expired(Claim *claim)
 	{
 		WorkqSelection selection;
 		WorkqLease	lease;
+		const char *old_lane;
 		bool		aged;
 
 		row = next_overdue(claim, cursor, walk);
@@ -767,8 +808,10 @@ claim_expired(Claim *claim)
 			walk->blocked = true;
 			continue;
 		}
+		old_lane = lease.job.lane;
+		workq_relane_job(claim->store, &lease.job);
 		if (!take_directly(claim, cursor, walk, WORKQ_CHANGE_LEASE_END,
-						   lease.job.lane, &selection))
+						   old_lane, lease.job.lane, &selection))
 			continue;
 		workq_lease_log_expiry(claim->store, &lease, claim->now);
 		(void) rank_of(claim, lease.job.priority, lease.job.since, &aged);
@@ -777,6 +820,16 @@ claim_expired(Claim *claim)
 	}
 	workq_store_end(cursor);
 	workq_sched_time_end(walk);
+}
+
+/*
+ * Nothing is on offer, but there may be rows in lanes that have no record.
+ */
+static bool
+adopt_lanes(Claim *claim)
+{
+	return workq_sched_overflowing(claim->queue) &&
+		workq_overflow_adopt(claim->store, claim->queue, LANES_ADOPTED) > 0;
 }
 
 static void
@@ -794,7 +847,7 @@ claim_jobs(Claim *claim)
 		int			before = claim->got;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!claim_offered(claim))
+		if (!claim_offered(claim) && !adopt_lanes(claim))
 			break;
 		MemoryContextReset(claim->per_job);
 
@@ -833,6 +886,7 @@ claim_open(Claim *claim, WorkqInstance *instance)
 	claim->queue_id = info->queue_id;
 	for (i = 0; i < WORKQ_N_SETTINGS; i++)
 		claim->settings[i] = workq_queue_setting(info, i);
+	claim->form = workq_lane_form(claim->settings);
 	claim->queue = workq_sched_queue(instance, info->queue_id,
 									 &info->settings);
 	claim->now = workq_now();

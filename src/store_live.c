@@ -47,7 +47,7 @@ struct WorkqCursor
 
 	/* scan keys; they must last as long as the scan */
 	ScanKeyData keys[6];
-	ScanKeyData row[2];
+	ScanKeyData row[4];
 };
 
 /* ------------------------------------------------------------------------
@@ -210,6 +210,65 @@ workq_store_queue_cursor(WorkqStore *store, int32 queue_id)
 	return cursor_start(cursor, WORKQ_REL_READY_ORDER, 1);
 }
 
+/*
+ * (lane, priority, ready_since, job_id) > those of a row.
+ */
+static void
+key_behind(ScanKey key, ScanKey row, const WorkqJob *after)
+{
+	ScanKeyEntryInitialize(&row[0], SK_ROW_MEMBER, 2, BTGreaterStrategyNumber,
+						   InvalidOid, C_COLLATION_OID, F_BTTEXTCMP,
+						   CStringGetTextDatum(after->lane));
+	ScanKeyEntryInitialize(&row[1], SK_ROW_MEMBER, 3, BTGreaterStrategyNumber,
+						   InvalidOid, InvalidOid, F_BTINT2CMP,
+						   Int16GetDatum(after->priority));
+	ScanKeyEntryInitialize(&row[2], SK_ROW_MEMBER, 4, BTGreaterStrategyNumber,
+						   InvalidOid, InvalidOid, F_TIMESTAMPTZ_CMP,
+						   TimestampTzGetDatum(after->since));
+	ScanKeyEntryInitialize(&row[3], SK_ROW_MEMBER | SK_ROW_END, 5,
+						   BTGreaterStrategyNumber, InvalidOid, InvalidOid,
+						   F_BTINT8CMP, Int64GetDatum(after->job_id));
+	memset(key, 0, sizeof(ScanKeyData));
+	key->sk_flags = SK_ROW_HEADER;
+	key->sk_attno = 2;
+	key->sk_strategy = BTGreaterStrategyNumber;
+	key->sk_argument = PointerGetDatum(row);
+}
+
+WorkqCursor *
+workq_store_queue_cursor_after(WorkqStore *store, int32 queue_id,
+							   const WorkqJob *after)
+{
+	WorkqCursor *cursor = cursor_make(store, WORKQ_REL_READY);
+
+	key_int4(&cursor->keys[0], 1, queue_id);
+	key_behind(&cursor->keys[1], cursor->row, after);
+	return cursor_start(cursor, WORKQ_REL_READY_ORDER, 2);
+}
+
+/*
+ * lane > after
+ */
+static void
+key_lane_after(WorkqCursor *cursor, const char *after)
+{
+	ScanKeyEntryInitialize(&cursor->keys[1], 0, 2, BTGreaterStrategyNumber,
+						   InvalidOid, C_COLLATION_OID, F_TEXT_GT,
+						   CStringGetTextDatum(after));
+}
+
+WorkqCursor *
+workq_store_lane_cursor(WorkqStore *store, int32 queue_id, const char *after)
+{
+	WorkqCursor *cursor = cursor_make(store, WORKQ_REL_READY);
+
+	key_int4(&cursor->keys[0], 1, queue_id);
+	if (after == NULL)
+		return cursor_start(cursor, WORKQ_REL_READY_ORDER, 1);
+	key_lane_after(cursor, after);
+	return cursor_start(cursor, WORKQ_REL_READY_ORDER, 2);
+}
+
 WorkqCursor *
 workq_store_full_cursor(WorkqStore *store, WorkqRelation table)
 {
@@ -279,6 +338,12 @@ void
 workq_store_row(WorkqCursor *cursor, WorkqJob *job)
 {
 	deform_job(cursor->slot, job);
+}
+
+int16
+workq_store_flags(WorkqCursor *cursor)
+{
+	return DatumGetInt16(cursor->slot->tts_values[LIVE_FLAGS]);
 }
 
 void
@@ -603,9 +668,9 @@ workq_store_delete(WorkqStore *store, WorkqRelation table, ItemPointer tid)
 	return result == TM_Ok;
 }
 
-bool
-workq_store_update_lease(WorkqStore *store, const WorkqLease *lease,
-						 ItemPointer tid)
+static bool
+update_lease(WorkqStore *store, const WorkqLease *lease, ItemPointer tid,
+			 bool wait)
 {
 	StoreTable *table = store_table(store, WORKQ_REL_LEASES);
 	TupleTableSlot *slot;
@@ -619,7 +684,7 @@ workq_store_update_lease(WorkqStore *store, const WorkqLease *lease,
 	store_form(store, table, slot);
 	result = table_tuple_update(table->rel, tid, slot,
 								GetCurrentCommandId(true), InvalidSnapshot,
-								InvalidSnapshot, true, &failure, &mode,
+								InvalidSnapshot, wait, &failure, &mode,
 								&update_indexes);
 	if (result != TM_Ok)
 		return false;
@@ -631,6 +696,22 @@ workq_store_update_lease(WorkqStore *store, const WorkqLease *lease,
 		ResetPerTupleExprContext(store->estate);
 	}
 	return true;
+}
+
+bool
+workq_store_update_lease(WorkqStore *store, const WorkqLease *lease,
+						 ItemPointer tid)
+{
+	return update_lease(store, lease, tid, true);
+}
+
+bool
+workq_store_rewrite_lease(WorkqStore *store, WorkqCursor *cursor,
+						  const WorkqLease *lease)
+{
+	ItemPointerData tid = cursor->slot->tts_tid;
+
+	return update_lease(store, lease, &tid, false);
 }
 
 /* ------------------------------------------------------------------------
