@@ -232,6 +232,18 @@ workq_policy_group_add(const WorkqPolicy *policy, int32_t group,
 	policy_update(policy, group, POLICY_FROM_EMPTY, 0, 0);
 }
 
+void
+workq_policy_lane_set_apart(const WorkqPolicy *policy, int32_t i, bool apart)
+{
+	WorkqPolicyLane *lane = &policy->lanes[i];
+
+	if (apart == ((lane->flags & POLICY_APART) != 0))
+		return;
+	lane->flags ^= POLICY_APART;
+	if ((lane->flags & POLICY_CAPPED) != 0)
+		policy->queue->n_capped_apart += apart ? 1 : -1;
+}
+
 bool
 workq_policy_lane_removable(const WorkqPolicy *policy, int32_t i)
 {
@@ -289,7 +301,6 @@ become_ready(const WorkqPolicy *policy, int32_t i)
 
 	policy_join(policy, i);
 	lane->flags |= POLICY_READY;
-	lane->deferred = policy->queue->turns - lane->deferred;
 	policy_ring(policy, lane->group)->n_ready++;
 	policy_count(policy, i);
 }
@@ -302,7 +313,6 @@ become_empty(const WorkqPolicy *policy, int32_t i)
 	policy_fresh(policy, i);
 	policy_uncount(policy, i);
 	lane->flags &= ~POLICY_READY;
-	lane->deferred = policy->queue->turns - lane->deferred;
 	policy_ring(policy, lane->group)->n_ready--;
 }
 
