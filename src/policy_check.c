@@ -92,11 +92,11 @@ check_heads(const WorkqPolicy *policy, const WorkqPolicyLane *lane, Sums *sums)
 {
 	const WorkqPolicyHead *head = lane->u.head;
 	bool		wanted = workq_policy_wants_heads(policy) &&
-		(lane->flags & POLICY_ELIGIBLE) != 0 &&
-		(lane->group < 0 ||
-		 (policy->lanes[lane->group].flags & POLICY_PAUSED) == 0);
+	(lane->flags & POLICY_ELIGIBLE) != 0 &&
+	(lane->group < 0 ||
+	 (policy->lanes[lane->group].flags & POLICY_PAUSED) == 0);
 	bool		unknown = policy_is_fifo(policy) &&
-		!head[0].known && !head[1].known && !head[2].known;
+	!head[0].known && !head[1].known && !head[2].known;
 	int			p;
 
 	for (p = 0; p < WORKQ_POLICY_PRIORITIES; p++)
@@ -162,9 +162,9 @@ check_heap(const WorkqPolicy *policy, int p, int64_t *count)
 		if (from == head->parent)
 		{
 			int			left = head->left < 0 ? 0 :
-				policy->lanes[head->left].u.head[p].rank;
+			policy->lanes[head->left].u.head[p].rank;
 			int			right = head->right < 0 ? 0 :
-				policy->lanes[head->right].u.head[p].rank;
+			policy->lanes[head->right].u.head[p].rank;
 
 			++*count;
 			CHECK(head->in_heap, "lane in a heap does not know it");

@@ -390,7 +390,7 @@ clock_merge(const WorkqPolicy *policy, int32_t a, int32_t b)
 	while (a >= 0 && b >= 0)
 	{
 		int32_t    *least = policy->lanes[b].clock < policy->lanes[a].clock ?
-			&b : &a;
+		&b : &a;
 
 		*tail = *least;
 		tail = &policy->lanes[*least].link[WORKQ_POLICY_CLOCK_LINK].next;

@@ -154,9 +154,9 @@ workq_policy_configure(const WorkqPolicy *policy,
 	WorkqPolicyQueue *queue = policy->queue;
 	bool		new_strategy = params->strategy != queue->params.strategy;
 	bool		new_round = new_strategy ||
-		params->quantum != queue->params.quantum ||
-		params->default_weight != queue->params.default_weight ||
-		params->fairness_key != queue->params.fairness_key;
+	params->quantum != queue->params.quantum ||
+	params->default_weight != queue->params.default_weight ||
+	params->fairness_key != queue->params.fairness_key;
 	PolicyCause cause = new_round ? POLICY_FROM_EMPTY : POLICY_FROM_CAP;
 	int32_t		chain = -1;
 	int32_t		i;

@@ -69,6 +69,7 @@ typedef struct WorkqSelection
 	int			expected_priority;
 	WorkqPos	expected;
 	WorkqPolicySelection turn;
+	uint32		window;			/* in which it was counted */
 } WorkqSelection;
 
 /*
@@ -107,7 +108,8 @@ typedef struct WorkqWalk
 	WorkqPos	from;
 	WorkqPos	passed;			/* all up to here is gone or being deleted */
 	bool		raiser;
-	bool		blocked;		/* stopped passing: something live stands there */
+	bool		blocked;		/* stopped passing: something live stands
+								 * there */
 	bool		ended;			/* no row behind passed */
 } WorkqWalk;
 
