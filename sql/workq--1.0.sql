@@ -500,14 +500,14 @@ RETURNS TABLE(
 AS 'MODULE_PATHNAME', 'workq_claim'
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10;
 COMMENT ON FUNCTION workq_claim(text, text, interval, integer) IS
-'Claims up to max_jobs (1 to 100000) jobs, those whose turn it is, in that order; no row if there is none or the queue is paused. Never waits for another claimer. worker: who claims, 1 to 255 bytes. lease: how long the claims hold without renewal, at least 1 ms and at most the queue''s max_lease. Returns per job: claim_id, to be given to workq_renew and the outcome verbs; the job as it was enqueued; attempt (claims so far, this one included) and failures; deadline (when the lease ends); selected_at and waited (since it became ready); and why it was chosen: fairness_key, decision (priority, fair-share or starvation-deadline), promotion_deadline, round, credit, weight, policy_version. Needs the right to claim. Errors: 42704 no such queue, 42501, 22004/22023/22008/54000 bad argument.';
+'Claims up to max_jobs (1 to 100000) jobs, those whose turn it is, in that order; no row if there is none or the queue is paused. Never waits for another claimer. worker: who claims, 1 to 255 bytes. lease: how long the claims hold without renewal, at least 1 ms and at most the queue''s max_lease; NULL is 5 minutes, or max_lease if that is shorter. Returns per job: claim_id, to be given to workq_renew and the outcome verbs; the job as it was enqueued; attempt (claims so far, this one included) and failures; deadline (when the lease ends); selected_at and waited (since it became ready); and why it was chosen: fairness_key, decision (priority, fair-share or starvation-deadline), promotion_deadline, round, credit, weight, policy_version. Needs the right to claim. Errors: 42704 no such queue, 42501, 22004/22023/22008/54000 bad argument.';
 
 CREATE FUNCTION workq_renew(claim_id uuid, lease interval DEFAULT NULL, on_lost text DEFAULT 'error')
 RETURNS timestamptz
 AS 'MODULE_PATHNAME', 'workq_renew'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_renew(uuid, interval, text) IS
-'Extends a claim: its deadline becomes now plus lease (at least 1 ms), never earlier than it was and never later than when it was claimed plus the queue''s max_lease. Returns the deadline; NULL if the claim is lost and on_lost is report rather than error. Needs the right to claim. Errors: WQ001 the claim is lost, WQ003 max_lease is reached, WQ004 the job is to be cancelled, 42501, 22004/22023/22008 bad argument.';
+'Extends a claim: its deadline becomes now plus lease (at least 1 ms; NULL is 5 minutes, or the queue''s max_lease if that is shorter), never earlier than it was and never later than when it was claimed plus the queue''s max_lease. Returns the deadline; NULL if the claim is lost and on_lost is report rather than error. Needs the right to claim. Errors: WQ001 the claim is lost, WQ003 max_lease is reached, WQ004 the job is to be cancelled, 42501, 22004/22023/22008 bad argument.';
 
 CREATE FUNCTION workq_renew_batch(claim_ids uuid[], lease interval DEFAULT NULL, on_lost text DEFAULT 'report')
 RETURNS TABLE(ord integer, claim_id uuid, status text, sqlstate text, deadline timestamptz)

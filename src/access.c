@@ -17,18 +17,13 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "catalog/pg_authid.h"
-#include "catalog/pg_extension.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/json.h"
 #include "utils/syscache.h"
@@ -155,29 +150,6 @@ workq_access_require(WorkqQueueInfo *queue, uint32 rights)
  * ------------------------------------------------------------------------ */
 
 /*
- * The schema in which the extension's functions are, or InvalidOid.
- */
-static Oid
-extension_schema(void)
-{
-	Relation	rel = table_open(ExtensionRelationId, AccessShareLock);
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple	tuple;
-	Oid			schema = InvalidOid;
-
-	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber,
-				F_NAMEEQ, CStringGetDatum("workq"));
-	scan = systable_beginscan(rel, ExtensionNameIndexId, true, NULL, 1, &key);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-		schema = ((Form_pg_extension) GETSTRUCT(tuple))->extnamespace;
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	return schema;
-}
-
-/*
  * Looked up by its exact name and arguments in the extension's own schema:
  * a function of that name elsewhere gives nobody a right.
  */
@@ -190,7 +162,7 @@ create_function(void)
 	return GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
 						   CStringGetDatum("workq_create_queue"),
 						   PointerGetDatum(argtypes),
-						   ObjectIdGetDatum(extension_schema()));
+						   ObjectIdGetDatum(workq_catalog_schema()));
 }
 
 bool

@@ -676,6 +676,7 @@ claim_due(Claim *claim)
 	{
 		WorkqSelection selection;
 		WorkqJob	job;
+		bool		aged;
 
 		row = next_overdue(claim, cursor, walk);
 		if (row == WORKQ_ROW_END)
@@ -683,9 +684,10 @@ claim_due(Claim *claim)
 		if (row == WORKQ_ROW_PASS)
 			continue;
 		workq_store_row(cursor, &job);
+		(void) rank_of(claim, job.priority, job.since, &aged);
 		if (take_directly(claim, cursor, walk, WORKQ_CHANGE_DUE_TAKE,
 						  job.lane, &selection) &&
-			!grant(claim, &job, &selection, false))
+			!grant(claim, &job, &selection, aged))
 			workq_sched_undo(claim->queue, &selection, claim->now);
 	}
 	workq_store_end(cursor);
@@ -713,6 +715,7 @@ claim_expired(Claim *claim)
 	{
 		WorkqSelection selection;
 		WorkqLease	lease;
+		bool		aged;
 
 		row = next_overdue(claim, cursor, walk);
 		if (row == WORKQ_ROW_END)
@@ -729,7 +732,8 @@ claim_expired(Claim *claim)
 						   lease.job.lane, &selection))
 			continue;
 		workq_lease_log_expiry(claim->store, &lease, claim->now);
-		if (!grant(claim, &lease.job, &selection, false))
+		(void) rank_of(claim, lease.job.priority, lease.job.since, &aged);
+		if (!grant(claim, &lease.job, &selection, aged))
 			workq_sched_undo(claim->queue, &selection, claim->now);
 	}
 	workq_store_end(cursor);

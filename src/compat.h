@@ -121,4 +121,13 @@ extern void workq_compat_init_srf(FunctionCallInfo fcinfo);
 #define WORKQ_COMPAT_SHMEM_REQUEST
 #endif
 
+/* 18: waiting for a transaction may be logged */
+#if PG_VERSION_NUM >= 180000
+#define workq_compat_conditional_xact_lock_wait(xid) \
+	ConditionalXactLockTableWait(xid, false)
+#else
+#define workq_compat_conditional_xact_lock_wait(xid) \
+	ConditionalXactLockTableWait(xid)
+#endif
+
 #endif							/* WORKQ_COMPAT_H */

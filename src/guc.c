@@ -198,10 +198,6 @@ workq_interval_us(const Interval *value, const char *what, int64 min,
 {
 	int64		us;
 
-	if (value == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", what)));
 	if (workq_compat_interval_not_finite(value))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATETIME_FIELD_OVERFLOW),

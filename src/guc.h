@@ -45,8 +45,8 @@ extern char *workq_guc_format(const WorkqSettingDef *def, int64 value);
 /*
  * An interval argument in microseconds.  "what" is the parameter's name for
  * the message; min and max are bounds in microseconds, which every error
- * states.  NULL is 22004; months or years, or a value beyond the bounds, are
- * 22023; infinity, and what does not fit into 64 bits, is 22008.
+ * states.  Months or years, or a value beyond the bounds, are 22023; infinity,
+ * and what does not fit into 64 bits, is 22008.
  */
 extern int64 workq_interval_us(const Interval *value, const char *what,
 							   int64 min, int64 max);

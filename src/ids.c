@@ -14,6 +14,7 @@
 
 #include "access/htup_details.h"
 #include "access/xlog.h"
+#include "access/xlog_internal.h"
 #include "catalog/pg_sequence.h"
 #include "commands/sequence.h"
 #include "miscadmin.h"
@@ -38,6 +39,21 @@ block_size(Oid sequence)
 	result = ((Form_pg_sequence) GETSTRUCT(tuple))->seqincrement;
 	ReleaseSysCache(tuple);
 	return Max(result, 1);
+}
+
+/*
+ * Up to where WAL has been written.  The insert position may stand behind the
+ * header of a page on which there is nothing yet; that much cannot be flushed.
+ */
+static XLogRecPtr
+end_of_wal(void)
+{
+	XLogRecPtr	end = GetXLogInsertRecPtr();
+
+	if (end % XLOG_BLCKSZ == SizeOfXLogShortPHD ||
+		XLogSegmentOffset(end, wal_segment_size) == SizeOfXLogLongPHD)
+		end -= end % XLOG_BLCKSZ;
+	return end;
 }
 
 int
@@ -68,7 +84,7 @@ workq_ids_take(WorkqInstance *instance, int want, int64 *first)
 
 			/* nextval() logs some fetches ahead: maybe not this time */
 			XLogFlush(XactLastRecEnd != before ? XactLastRecEnd :
-					  GetXLogInsertRecPtr());
+					  end_of_wal());
 			instance->id_next = start;
 			instance->id_end = start + size;
 		}

@@ -118,6 +118,8 @@ serve(const WorkqPolicy *policy, int32_t i, bool in_turn, int64_t now,
 	charge->clock = (lane->flags & POLICY_ELIGIBLE) != 0 ? lane->clock : now;
 	charge->list_id = lane->list_id;
 	charge->ring_was_last = ring->ring_was_last;
+	charge->untouched = (lane->flags & POLICY_UNTOUCHED) != 0;
+	lane->flags &= ~POLICY_UNTOUCHED;
 	if (in_turn)
 		ring->ring_was_last = lane->list_id == WORKQ_POLICY_RING;
 	charge->charged = !policy_is_fifo(policy) &&
@@ -345,6 +347,9 @@ give_back(const WorkqPolicy *policy, int32_t i,
 		 (lane->round == charge->round + 1 && charge->credit < 0)))
 		lane->credit++;
 	policy_count(policy, i);
+	if (charge->untouched && lane->round == charge->round &&
+		(lane->flags & POLICY_READY) != 0)
+		lane->flags |= POLICY_UNTOUCHED;
 	lane->in_flight--;
 	lane->selected_total--;
 	if (selection->decision == WORKQ_POLICY_BY_STARVATION)

@@ -206,6 +206,7 @@ typedef struct WorkqPolicyCharge
 	int64_t		clock_after;
 	uint8_t		list_id;		/* before */
 	bool		charged;
+	bool		untouched;		/* before */
 	bool		ring_was_last;	/* before */
 } WorkqPolicyCharge;
 

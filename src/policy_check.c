@@ -91,14 +91,16 @@ static const char *
 check_heads(const WorkqPolicy *policy, const WorkqPolicyLane *lane, Sums *sums)
 {
 	const WorkqPolicyHead *head = lane->u.head;
-	bool		wanted = workq_policy_wants_heads(policy) &&
-	(lane->flags & POLICY_ELIGIBLE) != 0 &&
-	(lane->group < 0 ||
-	 (policy->lanes[lane->group].flags & POLICY_PAUSED) == 0);
-	bool		unknown = policy_is_fifo(policy) &&
-	!head[0].known && !head[1].known && !head[2].known;
+	bool		wanted;
+	bool		unknown;
 	int			p;
 
+	wanted = workq_policy_wants_heads(policy) &&
+		(lane->flags & POLICY_ELIGIBLE) != 0 &&
+		(lane->group < 0 ||
+		 (policy->lanes[lane->group].flags & POLICY_PAUSED) == 0);
+	unknown = policy_is_fifo(policy) &&
+		!head[0].known && !head[1].known && !head[2].known;
 	for (p = 0; p < WORKQ_POLICY_PRIORITIES; p++)
 	{
 		CHECK(head[p].in_heap ==
@@ -127,13 +129,15 @@ check_list(const WorkqPolicy *policy, const WorkqPolicyList *list, int id,
 
 		CHECK(lane->link[kind].prev == prev, "list is broken");
 		if (id == WORKQ_POLICY_RETURNING)
-			CHECK(expected == WORKQ_POLICY_RING, "lane without credit returns");
+			CHECK(expected == WORKQ_POLICY_RING,
+				  "lane without credit returns");
 		else if (kind == WORKQ_POLICY_TURN_LINK)
 			CHECK(expected == id, "lane is in the wrong list");
 		else if (kind == WORKQ_POLICY_CLOCK_LINK)
 			CHECK(expected < WORKQ_POLICY_OWNED_LISTS &&
 				  (expected == WORKQ_POLICY_DEBTORS) ==
-				  (id == WORKQ_POLICY_WAITING), "lane is in the wrong clock list");
+				  (id == WORKQ_POLICY_WAITING),
+				  "lane is in the wrong clock list");
 		CHECK(id == WORKQ_POLICY_IDLE || lane->group == group,
 			  "lane is in another's list");
 		prev = i;
@@ -161,11 +165,13 @@ check_heap(const WorkqPolicy *policy, int p, int64_t *count)
 
 		if (from == head->parent)
 		{
-			int			left = head->left < 0 ? 0 :
-			policy->lanes[head->left].u.head[p].rank;
-			int			right = head->right < 0 ? 0 :
-			policy->lanes[head->right].u.head[p].rank;
+			int			left = 0;
+			int			right = 0;
 
+			if (head->left >= 0)
+				left = policy->lanes[head->left].u.head[p].rank;
+			if (head->right >= 0)
+				right = policy->lanes[head->right].u.head[p].rank;
 			++*count;
 			CHECK(head->in_heap, "lane in a heap does not know it");
 			CHECK(left >= right && head->rank == right + 1,
@@ -238,8 +244,6 @@ check_ring(const WorkqPolicy *policy, int32_t group, Sums *sums)
 	CHECK(sums->n_ready == ring->n_ready, "number of ready lanes is wrong");
 	CHECK(sums->n_eligible == ring->n_eligible,
 		  "number of eligible lanes is wrong");
-	CHECK(ring->granted <= ring->budget || ring->granted == 0,
-		  "newcomers got too much");
 	for (id = 0; id < WORKQ_POLICY_OWNED_LISTS; id++)
 	{
 		complaint = check_list(policy, &ring->list[id], id,
@@ -307,10 +311,13 @@ workq_policy_check(const WorkqPolicy *policy)
 	CHECK(sums.n_capped == queue->n_capped &&
 		  sums.n_capped_apart == queue->n_capped_apart,
 		  "number of capped lanes is wrong");
-	if ((complaint = check_list(policy, &queue->clock, WORKQ_POLICY_CLOCK,
-								WORKQ_POLICY_CLOCK_LINK, -1, &count)) != NULL ||
-		(complaint = check_list(policy, &queue->waiting, WORKQ_POLICY_WAITING,
-								WORKQ_POLICY_CLOCK_LINK, -1, &waiting)) != NULL)
+	complaint = check_list(policy, &queue->clock, WORKQ_POLICY_CLOCK,
+						   WORKQ_POLICY_CLOCK_LINK, -1, &count);
+	if (complaint != NULL)
+		return complaint;
+	complaint = check_list(policy, &queue->waiting, WORKQ_POLICY_WAITING,
+						   WORKQ_POLICY_CLOCK_LINK, -1, &waiting);
+	if (complaint != NULL)
 		return complaint;
 	CHECK(count + waiting == sums.n_clock, "a lane's clock is missing");
 	for (i = queue->clock.first; i >= 0 && !queue->unsorted;

@@ -17,6 +17,11 @@
  * becomes the ring, what were debtors is spent.  No lane is touched.  One
  * that was last looked at in an earlier round finds its credit by
  * policy_fresh(): full, less what it owed if that was in the round before.
+ * Newcomers may get as much credit as the lanes with ready work had when the
+ * round started.  A lane that is found empty at its first look in a round had
+ * no ready work then, so what it brought is taken off: without that, a flood
+ * of lanes with one job each would make rounds longer and longer.
+ *
  * No lane misses more than two rounds in a list: two rounds after it stood
  * among the debtors it is in the ring, which must be emptied lane by lane.
  *
@@ -137,7 +142,8 @@ policy_unlink(const WorkqPolicy *policy, int32_t i, int kind)
 	int32_t		prev = lane->link[kind].prev;
 
 	if (prev < 0)
-		find_list(policy, lane->group, -1 - prev)->first = next < 0 ? -1 : next;
+		find_list(policy, lane->group, -1 - prev)->first =
+			next < 0 ? -1 : next;
 	else
 		policy->lanes[prev].link[kind].next = next;
 	if (next < 0)
@@ -188,7 +194,8 @@ append_list(const WorkqPolicy *policy, int32_t group, int from_id, int to_id)
 int64_t
 policy_credit(const WorkqPolicy *policy, const WorkqPolicyLane *lane)
 {
-	int64_t		elapsed = policy_ring(policy, lane->group)->round - lane->round;
+	int64_t		round = policy_ring(policy, lane->group)->round;
+	int64_t		elapsed = round - lane->round;
 	int64_t		full = policy_full(policy, lane);
 
 	if (elapsed == 0)
@@ -222,8 +229,9 @@ int64_t
 policy_clock(const WorkqPolicy *policy, const WorkqPolicyLane *lane)
 {
 	int64_t		clock = list_clock(policy, lane);
+	int64_t		resumed_at = policy->queue->resumed_at;
 
-	return clock > policy->queue->resumed_at ? clock : policy->queue->resumed_at;
+	return clock > resumed_at ? clock : resumed_at;
 }
 
 /*
@@ -248,6 +256,9 @@ policy_fresh(const WorkqPolicy *policy, int32_t i)
 		lane->list_id = credit > 0 ? WORKQ_POLICY_RING : WORKQ_POLICY_SPENT;
 	lane->credit = credit;
 	lane->round = round;
+	lane->flags &= ~POLICY_UNTOUCHED;
+	if ((lane->flags & POLICY_READY) != 0)
+		lane->flags |= POLICY_UNTOUCHED;
 }
 
 /*
@@ -389,8 +400,8 @@ clock_merge(const WorkqPolicy *policy, int32_t a, int32_t b)
 
 	while (a >= 0 && b >= 0)
 	{
-		int32_t    *least = policy->lanes[b].clock < policy->lanes[a].clock ?
-		&b : &a;
+		bool		take_b = policy->lanes[b].clock < policy->lanes[a].clock;
+		int32_t    *least = take_b ? &b : &a;
 
 		*tail = *least;
 		tail = &policy->lanes[*least].link[WORKQ_POLICY_CLOCK_LINK].next;
@@ -416,11 +427,12 @@ clock_sort(const WorkqPolicy *policy)
 		run[k] = -1;
 	for (; i >= 0; i = next)
 	{
-		WorkqPolicyLink *link = &policy->lanes[i].link[WORKQ_POLICY_CLOCK_LINK];
+		int32_t    *link;
 
 		policy_fresh(policy, i);
-		next = link->next;
-		link->next = -1;
+		link = &policy->lanes[i].link[WORKQ_POLICY_CLOCK_LINK].next;
+		next = *link;
+		*link = -1;
 		for (k = 0; run[k] >= 0; k++)
 		{
 			i = clock_merge(policy, run[k], i);

@@ -96,7 +96,8 @@ renew(const WorkqPolicy *policy, int32_t group, bool new_clocks, int64_t now)
 	int32_t		i;
 
 	policy_force_round(policy, group, now, &chain);
-	for (i = chain; i >= 0; i = policy->lanes[i].link[WORKQ_POLICY_TURN_LINK].next)
+	for (i = chain; i >= 0;
+		 i = policy->lanes[i].link[WORKQ_POLICY_TURN_LINK].next)
 		policy->lanes[i].list_id = WORKQ_POLICY_NO_LIST;
 	for (i = ring->members.first; i >= 0;
 		 i = policy->lanes[i].link[WORKQ_POLICY_MEMBER_LINK].next)
@@ -153,14 +154,16 @@ workq_policy_configure(const WorkqPolicy *policy,
 {
 	WorkqPolicyQueue *queue = policy->queue;
 	bool		new_strategy = params->strategy != queue->params.strategy;
-	bool		new_round = new_strategy ||
-	params->quantum != queue->params.quantum ||
-	params->default_weight != queue->params.default_weight ||
-	params->fairness_key != queue->params.fairness_key;
-	PolicyCause cause = new_round ? POLICY_FROM_EMPTY : POLICY_FROM_CAP;
+	bool		new_round;
+	PolicyCause cause;
 	int32_t		chain = -1;
 	int32_t		i;
 
+	new_round = new_strategy ||
+		params->quantum != queue->params.quantum ||
+		params->default_weight != queue->params.default_weight ||
+		params->fairness_key != queue->params.fairness_key;
+	cause = new_round ? POLICY_FROM_EMPTY : POLICY_FROM_CAP;
 	prepare(policy, -1);
 	queue->params = *params;
 	if (new_round)
@@ -309,11 +312,15 @@ static void
 become_empty(const WorkqPolicy *policy, int32_t i)
 {
 	WorkqPolicyLane *lane = &policy->lanes[i];
+	WorkqPolicyRing *ring = policy_ring(policy, lane->group);
 
 	policy_fresh(policy, i);
 	policy_uncount(policy, i);
-	lane->flags &= ~POLICY_READY;
-	policy_ring(policy, lane->group)->n_ready--;
+	if ((lane->flags & (POLICY_UNTOUCHED | POLICY_PAUSED)) ==
+		POLICY_UNTOUCHED && lane->credit > 0)
+		ring->budget -= lane->credit;
+	lane->flags &= ~(POLICY_READY | POLICY_UNTOUCHED);
+	ring->n_ready--;
 }
 
 void
@@ -363,8 +370,9 @@ workq_policy_lane_empty(const WorkqPolicy *policy, int32_t i)
 
 /*
  * Rule 9: the credit moves by (new - old) x quantum, but not below what it is
- * or 0, nor above a round's; and a lane never owes more than a round.  Weight
- * 0 only pauses: the credit, and the weight that it was counted by, stay.
+ * or 0, nor above a round's (it was not before); and a lane never owes more
+ * than a round.  Weight 0 only pauses: the credit, and the weight that it was
+ * counted by, stay.
  */
 static void
 move_credit(const WorkqPolicy *policy, WorkqPolicyLane *lane, int32_t weight)
@@ -373,10 +381,9 @@ move_credit(const WorkqPolicy *policy, WorkqPolicyLane *lane, int32_t weight)
 	int64_t		credit = lane->credit + full - policy_full(policy, lane);
 	int64_t		least = lane->credit < 0 ? lane->credit : 0;
 
+	policy_assert(credit <= full);
 	if (credit < least)
 		credit = least;
-	if (credit > full)
-		credit = full;
 	lane->credit = credit < -full ? -full : credit;
 }
 

@@ -34,8 +34,6 @@
 #include "store_catalog.h"
 #include "xact.h"
 
-bool		workq_own_write = false;
-
 typedef struct ByName
 {
 	char		name[WORKQ_MAX_NAME + 1];	/* hash key */
@@ -286,7 +284,7 @@ workq_check_name(const text *value, const char *what)
 {
 	bool		utf8 = GetDatabaseEncoding() == PG_UTF8;
 	const unsigned char *p;
-	const unsigned char *last = NULL;
+	const unsigned char *last;
 	char	   *name;
 
 	if (value == NULL)
@@ -306,6 +304,7 @@ workq_check_name(const text *value, const char *what)
 				 errdetail("It has %zu bytes; it must have 1 to %d.",
 						   strlen(name), WORKQ_MAX_NAME)));
 
+	last = (const unsigned char *) name;
 	for (p = (const unsigned char *) name; *p != '\0';
 		 p += pg_mblen((const char *) p))
 	{

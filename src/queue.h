@@ -75,13 +75,6 @@ extern void workq_queue_changed(void);
 /* Raise 42704 for a queue that does not exist. */
 extern void workq_queue_missing(const char *name) pg_attribute_noreturn();
 
-/*
- * Is workq itself writing to its tables by SQL?  The trigger
- * workq.foreign_write() then keeps quiet.  Whoever sets it resets it also on
- * error (PG_FINALLY).
- */
-extern bool workq_own_write;
-
 extern void workq_queue_init(void);
 
 #endif							/* WORKQ_QUEUE_H */

@@ -60,9 +60,26 @@ int
 workq_sched_queue(WorkqInstance *instance, int32 queue_id,
 				  const WorkqSettings *own)
 {
-	int			q = sched_queue_find(instance - sched_shared->instances,
-									 queue_id, true);
+	static struct
+	{
+		int			instance;
+		int32		queue_id;
+		int			number;
+	}			cache[16];
+	int			i = instance - sched_shared->instances;
+	int			slot = (uint32) queue_id % lengthof(cache);
+	int			q = cache[slot].number;
 
+	/*
+	 * What is in shared memory stays there while we have workq.ready open.
+	 * An entry of zeros fits no queue: their ids begin with 1.
+	 */
+	if (cache[slot].queue_id == queue_id && cache[slot].instance == i &&
+		sched_queues[q].instance == i && sched_queues[q].queue_id == queue_id &&
+		sched_queues[q].has_settings)
+		return q;
+
+	q = sched_queue_find(i, queue_id, true);
 	if (q < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
@@ -81,6 +98,9 @@ workq_sched_queue(WorkqInstance *instance, int32 queue_id,
 		}
 		LWLockRelease(&sched_queues[q].lock);
 	}
+	cache[slot].instance = i;
+	cache[slot].queue_id = queue_id;
+	cache[slot].number = q;
 	return q;
 }
 
@@ -517,19 +537,29 @@ reserve(SchedQueue *queue, WorkqChange *change, WorkqSelection *selection)
 /*
  * Claims that this transaction has ended count as ended for itself: while we
  * select, they are.  Queue lock held throughout.
+ *
+ * An end may be in the list before it is made (see claim.c), and the lease
+ * turn out to be ended by somebody else; so what goes back in is what came out.
  */
 static void
-apply_freed(const WorkqPolicy *policy, const WorkqFreed *freed, int n,
-			bool undo, TimestampTz now)
+apply_freed(const WorkqPolicy *policy, WorkqFreed *freed, int n, bool undo,
+			TimestampTz now)
 {
 	int			i;
 
 	for (i = 0; i < n; i++)
 	{
+		int			in_flight = policy->lanes[freed[i].lane].in_flight;
+
 		if (undo)
-			workq_policy_hold(policy, freed[i].lane, freed[i].count, now);
-		else
-			workq_policy_finish(policy, freed[i].lane, freed[i].count, now);
+		{
+			if (freed[i].count > 0)
+				workq_policy_hold(policy, freed[i].lane, freed[i].count, now);
+			continue;
+		}
+		workq_policy_finish(policy, freed[i].lane, freed[i].count, now);
+		freed[i].count = in_flight -
+			policy->lanes[freed[i].lane].in_flight;
 	}
 }
 
@@ -721,6 +751,7 @@ publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 		case WORKQ_CHANGE_UNDONE:
 		case WORKQ_CHANGE_SETTINGS:
 		case WORKQ_CHANGE_KEYS:
+		case WORKQ_CHANGE_CREATED:
 		case WORKQ_CHANGE_DROP:
 		case WORKQ_CHANGE_FOREIGN:
 			break;
@@ -773,6 +804,7 @@ publish_abort(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 		case WORKQ_CHANGE_UNDONE:
 		case WORKQ_CHANGE_SETTINGS:
 		case WORKQ_CHANGE_KEYS:
+		case WORKQ_CHANGE_CREATED:
 		case WORKQ_CHANGE_DROP:
 		case WORKQ_CHANGE_FOREIGN:
 			break;
@@ -884,7 +916,7 @@ worker_detach(int code, Datum arg)
 	LWLockAcquire(&sched_shared->control, LW_EXCLUSIVE);
 	for (i = 0; i < WORKQ_MAX_INSTANCES; i++)
 	{
-		if (sched_shared->instances[i].worker == MyProc->pgprocno)
+		if (sched_shared->instances[i].worker == workq_compat_my_procno())
 			sched_shared->instances[i].worker = -1;
 	}
 	LWLockRelease(&sched_shared->control);
@@ -902,7 +934,7 @@ workq_sched_worker_attach(WorkqInstance *instance)
 	}
 	LWLockAcquire(&sched_shared->control, LW_EXCLUSIVE);
 	pg_atomic_write_u64(&instance->worker_until, (uint64) DT_NOBEGIN);
-	instance->worker = MyProc->pgprocno;
+	instance->worker = workq_compat_my_procno();
 	LWLockRelease(&sched_shared->control);
 }
 

@@ -33,6 +33,7 @@
 #include "compat.h"
 #include "sched.h"
 #include "store_int.h"
+#include "xact.h"
 
 static const char *const names[WORKQ_N_RELATIONS] = {
 	"queues",
@@ -140,6 +141,19 @@ extension_version(void)
 }
 
 /*
+ * Is the creation of our tables still uncommitted?
+ */
+static bool
+created_by_us(void)
+{
+	Relation	queues = table_open(oids[WORKQ_REL_QUEUES], AccessShareLock);
+	bool		result = (queues->rd_createSubid != InvalidSubTransactionId);
+
+	table_close(queues, NoLock);
+	return result;
+}
+
+/*
  * Resolve all OIDs, or raise why not.
  */
 static void
@@ -147,7 +161,6 @@ resolve_oids(void)
 {
 	char	   *version = extension_version();
 	Oid			nsp;
-	Relation	queues;
 	int			i;
 
 	if (version == NULL)
@@ -179,9 +192,7 @@ resolve_oids(void)
 					 errhint("Restore it from a backup, or drop and create the extension.")));
 		}
 	}
-	queues = table_open(oids[WORKQ_REL_QUEUES], AccessShareLock);
-	oids_new = (queues->rd_createSubid != InvalidSubTransactionId);
-	table_close(queues, NoLock);
+	oids_new = created_by_us();
 }
 
 void
@@ -215,6 +226,10 @@ workq_store_is_new(void)
 {
 	if (!oids_valid)
 		resolve_oids();
+
+	/* the commit that makes it old sends us no invalidation */
+	if (oids_new)
+		oids_new = created_by_us();
 	return oids_new;
 }
 
@@ -245,6 +260,7 @@ workq_store_open(void)
 	WorkqStore *store = palloc0(sizeof(WorkqStore));
 
 	keep_memory();
+	workq_xact_note_use();
 	store->context = CurrentMemoryContext;
 	store->estate = CreateExecutorState();
 	store->lockmode = RowExclusiveLock;
@@ -386,6 +402,17 @@ store_table_close(StoreTable *table)
 	memset(table, 0, sizeof(StoreTable));
 }
 
+void
+store_finder_close(StoreFinder *finder)
+{
+	if (finder->index == NULL)
+		return;
+	index_endscan(finder->scan);
+	index_close(finder->index, NoLock);
+	ExecDropSingleTupleTableSlot(finder->slot);
+	finder->index = NULL;
+}
+
 /*
  * Write what was gathered.  The log first: if a segment has gone meanwhile the
  * verb fails before it touched a live table.
@@ -417,6 +444,8 @@ workq_store_close(WorkqStore *store)
 
 	workq_store_flush(store);
 	store_log_close(store);
+	for (i = 0; i < WORKQ_N_RELATIONS; i++)
+		store_finder_close(&store->finder[i]);
 	for (i = 0; i < WORKQ_N_RELATIONS; i++)
 		store_table_close(&store->live[i]);
 	FreeExecutorState(store->estate);

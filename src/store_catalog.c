@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * store_catalog.c
- *	  Rows of the catalog: queues, keys, grants and policies.
+ *	  Rows of workq.queues, and finding rows of the catalog.
  *
  * Reads use a dirty snapshot: it shows committed rows and our own, says which
  * rows others have in hand, and takes no predicate locks.  Unlike an MVCC
  * snapshot it may meet both versions of a row that is just being updated, or,
- * when the updater commits between the two looks, neither; find_row() deals
- * with that.
+ * when the updater commits between the two looks, neither; store_find_row()
+ * deals with that.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,21 +19,19 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_collation.h"
+#include "catalog/pg_extension.h"
 #include "commands/sequence.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
 #include "utils/acl.h"
-#include "utils/fmgroids.h"
 #include "utils/jsonb.h"
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
 #include "compat.h"
 #include "guc.h"
-#include "store_catalog.h"
-#include "store_int.h"
+#include "store_catalog_int.h"
 
 /* Column numbers, from 0 as in a slot; test/pgtap/schema.sql compares them. */
 enum QueueColumn
@@ -50,75 +48,9 @@ enum QueueColumn
 	QUEUE_N
 };
 
-enum KeyColumn
-{
-	KEY_QUEUE_ID,
-	KEY_KEY,
-	KEY_WEIGHT,
-	KEY_MAX_CONCURRENT,
-	KEY_N
-};
-
-enum GrantColumn
-{
-	GRANT_QUEUE_ID,
-	GRANT_GRANTEE,
-	GRANT_PRIVILEGE,
-	GRANT_GRANTOR,
-	GRANT_GRANTED_AT,
-	GRANT_N
-};
-
-enum PolicyColumn
-{
-	POLICY_QUEUE_ID,
-	POLICY_VERSION,
-	POLICY_AT,
-	POLICY_EVENT,
-	POLICY_BY_ROLE,
-	POLICY_QUEUE,
-	POLICY_SETTINGS,
-	POLICY_N
-};
-
-const char *const workq_catalog_rights[] = {
-	"enqueue", "claim", "monitor", "manage", NULL
-};
-
 /* ------------------------------------------------------------------------
  * Finding rows
  * ------------------------------------------------------------------------ */
-
-static void
-key_int4(ScanKey key, AttrNumber attno, int32 value)
-{
-	ScanKeyEntryInitialize(key, 0, attno, BTEqualStrategyNumber, InvalidOid,
-						   InvalidOid, F_INT4EQ, Int32GetDatum(value));
-}
-
-static void
-key_int2(ScanKey key, AttrNumber attno, int16 value)
-{
-	ScanKeyEntryInitialize(key, 0, attno, BTEqualStrategyNumber, InvalidOid,
-						   InvalidOid, F_INT2EQ, Int16GetDatum(value));
-}
-
-static void
-key_oid(ScanKey key, AttrNumber attno, Oid value)
-{
-	ScanKeyEntryInitialize(key, 0, attno, BTEqualStrategyNumber, InvalidOid,
-						   InvalidOid, F_OIDEQ, ObjectIdGetDatum(value));
-}
-
-static void
-key_text(ScanKey key, AttrNumber attno, StrategyNumber strategy,
-		 const char *value)
-{
-	ScanKeyEntryInitialize(key, 0, attno, strategy, InvalidOid,
-						   C_COLLATION_OID,
-						   strategy == BTEqualStrategyNumber ? F_TEXTEQ : F_TEXT_GT,
-						   CStringGetTextDatum(value));
-}
 
 /*
  * Wait until the transaction that has a row in hand has ended, or has taken
@@ -136,20 +68,14 @@ wait_for_row(Relation rel, TransactionId xid, uint32 token, ItemPointer tid,
 }
 
 /*
- * Find the one row that the keys (on a unique index) name.
- *
- * wait: the answer is settled, nobody has the row in hand (but it is not
- * locked against what happens next).  Otherwise the answer is what was
- * committed, or our own, at some moment since the call.
- *
  * Without waiting there is a race: we pass the new version of a row, which its
  * transaction has not committed, then come to the old one, which meanwhile is
  * dead because it has.  So if we found nothing but passed an insertion of a
  * transaction that has ended by now, we look again.
  */
-static bool
-find_row(Relation rel, Oid index_oid, ScanKey keys, int nkeys, bool wait,
-		 TupleTableSlot *slot)
+bool
+store_find_row(Relation rel, Oid index_oid, ScanKey keys, int nkeys, bool wait,
+			   TupleTableSlot *slot)
 {
 	Relation	index = index_open(index_oid, AccessShareLock);
 	bool		found;
@@ -406,7 +332,7 @@ workq_catalog_read(const char *name, int32 queue_id)
 	ScanKeyData key;
 	int			nkeys = queue_keys(&key, name, queue_id, &index);
 
-	if (find_row(rel, workq_store_oid(index), &key, nkeys, false, slot))
+	if (store_find_row(rel, workq_store_oid(index), &key, nkeys, false, slot))
 		queue = deform_queue(slot);
 	ExecDropSingleTupleTableSlot(slot);
 	table_close(rel, NoLock);
@@ -426,7 +352,7 @@ workq_catalog_lock(WorkqStore *store, const char *name, bool drop,
 	ScanKeyData key;
 	int			nkeys = queue_keys(&key, name, 0, &index);
 
-	while (find_row(rel, workq_store_oid(index), &key, nkeys, true, slot))
+	while (store_find_row(rel, workq_store_oid(index), &key, nkeys, true, slot))
 	{
 		TM_FailureData failure;
 		TM_Result	result;
@@ -528,11 +454,8 @@ workq_catalog_update(WorkqStore *store, const WorkqQueueInfo *queue,
 	CommandCounterIncrement();
 }
 
-/*
- * Delete one row that we hold or that nobody else can have in hand.
- */
-static void
-delete_row(Relation rel, ItemPointer tid)
+void
+store_delete_row(Relation rel, ItemPointer tid)
 {
 	TM_FailureData failure;
 	TM_Result	result;
@@ -547,7 +470,7 @@ delete_row(Relation rel, ItemPointer tid)
 void
 workq_catalog_delete(WorkqStore *store, ItemPointer tid)
 {
-	delete_row(store_table(store, WORKQ_REL_QUEUES)->rel, tid);
+	store_delete_row(store_table(store, WORKQ_REL_QUEUES)->rel, tid);
 	CommandCounterIncrement();
 }
 
@@ -607,346 +530,22 @@ workq_catalog_each(WorkqQueueVisitor visit, void *arg)
 	}
 }
 
-/* ------------------------------------------------------------------------
- * A queue's rows in any table
- * ------------------------------------------------------------------------ */
-
-int64
-workq_catalog_count_rows(WorkqRelation table, WorkqRelation index,
-						 int32 queue_id)
+Oid
+workq_catalog_schema(void)
 {
-	Relation	rel = table_open(workq_store_oid(table), AccessShareLock);
-	Relation	idx = index_open(workq_store_oid(index), AccessShareLock);
-	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	Relation	rel = table_open(ExtensionRelationId, AccessShareLock);
 	ScanKeyData key;
-	IndexScanDesc scan;
-	int64		n = 0;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			schema = InvalidOid;
 
-	key_int4(&key, 1, queue_id);
-	scan = workq_compat_index_beginscan(rel, idx, SnapshotSelf, 1);
-	index_rescan(scan, &key, 1, NULL, 0);
-	while (index_getnext_slot(scan, ForwardScanDirection, slot))
-	{
-		CHECK_FOR_INTERRUPTS();
-		n++;
-	}
-	index_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
-	index_close(idx, NoLock);
-	table_close(rel, NoLock);
-	return n;
-}
-
-int64
-workq_catalog_delete_rows(WorkqStore *store, WorkqRelation table,
-						  WorkqRelation index, int32 queue_id)
-{
-	Relation	rel = store_table(store, table)->rel;
-	Relation	idx = index_open(workq_store_oid(index), AccessShareLock);
-	TupleTableSlot *slot = table_slot_create(rel, NULL);
-	ScanKeyData key;
-	IndexScanDesc scan;
-	int64		n = 0;
-
-	key_int4(&key, 1, queue_id);
-	scan = workq_compat_index_beginscan(rel, idx, SnapshotSelf, 1);
-	index_rescan(scan, &key, 1, NULL, 0);
-	while (index_getnext_slot(scan, ForwardScanDirection, slot))
-	{
-		CHECK_FOR_INTERRUPTS();
-		delete_row(rel, &slot->tts_tid);
-		n++;
-	}
-	index_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
-	index_close(idx, NoLock);
-	CommandCounterIncrement();
-	return n;
-}
-
-/* ------------------------------------------------------------------------
- * Keys and grants
- * ------------------------------------------------------------------------ */
-
-static bool
-find_key(WorkqStore *store, int32 queue_id, const char *key, bool wait,
-		 TupleTableSlot *slot)
-{
-	ScanKeyData keys[2];
-
-	key_int4(&keys[0], 1, queue_id);
-	key_text(&keys[1], 2, BTEqualStrategyNumber, key);
-	return find_row(store_table(store, WORKQ_REL_KEYS)->rel,
-					workq_store_oid(WORKQ_REL_KEYS_PKEY), keys, 2, wait, slot);
-}
-
-WorkqKeyRow
-workq_catalog_get_key(WorkqStore *store, int32 queue_id, const char *key)
-{
-	TupleTableSlot *slot;
-	WorkqKeyRow row = {-1, -1};
-
-	slot = table_slot_create(store_table(store, WORKQ_REL_KEYS)->rel, NULL);
-	if (find_key(store, queue_id, key, false, slot))
-	{
-		if (!slot->tts_isnull[KEY_WEIGHT])
-			row.weight = DatumGetInt32(slot->tts_values[KEY_WEIGHT]);
-		if (!slot->tts_isnull[KEY_MAX_CONCURRENT])
-			row.max_concurrent =
-				DatumGetInt32(slot->tts_values[KEY_MAX_CONCURRENT]);
-	}
-	ExecDropSingleTupleTableSlot(slot);
-	return row;
-}
-
-/*
- * Old row out, new row in.  A reader meanwhile finds the old one, as with an
- * update; see find_row().
- */
-void
-workq_catalog_set_key(WorkqStore *store, int32 queue_id, const char *key,
-					  WorkqKeyRow row)
-{
-	StoreTable *table = store_table(store, WORKQ_REL_KEYS);
-	TupleTableSlot *slot = table_slot_create(table->rel, NULL);
-
-	if (find_key(store, queue_id, key, true, slot))
-		delete_row(table->rel, &slot->tts_tid);
-	ExecDropSingleTupleTableSlot(slot);
-	CommandCounterIncrement();
-
-	if (row.weight < 0 && row.max_concurrent < 0)
-		return;
-	slot = store_new_row(store, table);
-	store_set(slot, KEY_QUEUE_ID, Int32GetDatum(queue_id));
-	store_set_text(slot, KEY_KEY, key);
-	if (row.weight >= 0)
-		store_set(slot, KEY_WEIGHT, Int32GetDatum(row.weight));
-	if (row.max_concurrent >= 0)
-		store_set(slot, KEY_MAX_CONCURRENT, Int32GetDatum(row.max_concurrent));
-	store_append(store, table);
-	workq_store_flush(store);
-}
-
-/*
- * The index's third column has the database's default collation, which we do
- * not want to know here: there are four privileges, so just look at them.
- */
-static bool
-find_grant(WorkqStore *store, int32 queue_id, Oid grantee,
-		   const char *privilege, ItemPointer tid)
-{
-	Relation	rel = store_table(store, WORKQ_REL_GRANTS)->rel;
-	Relation	index = index_open(workq_store_oid(WORKQ_REL_GRANTS_PKEY),
-								   AccessShareLock);
-	TupleTableSlot *slot = table_slot_create(rel, NULL);
-	ScanKeyData keys[2];
-	IndexScanDesc scan;
-	bool		found = false;
-
-	key_int4(&keys[0], 1, queue_id);
-	key_oid(&keys[1], 2, grantee);
-	scan = workq_compat_index_beginscan(rel, index, SnapshotSelf, 2);
-	index_rescan(scan, keys, 2, NULL, 0);
-	while (!found && index_getnext_slot(scan, ForwardScanDirection, slot))
-	{
-		char	   *value;
-
-		slot_getallattrs(slot);
-		value = TextDatumGetCString(slot->tts_values[GRANT_PRIVILEGE]);
-		found = strcmp(value, privilege) == 0;
-		pfree(value);
-		*tid = slot->tts_tid;
-	}
-	index_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
-	index_close(index, NoLock);
-	return found;
-}
-
-static const char *
-right_name(uint32 right)
-{
-	int			i;
-
-	for (i = 0; workq_catalog_rights[i] != NULL; i++)
-	{
-		if (right == (uint32) 1 << i)
-			return workq_catalog_rights[i];
-	}
-	elog(ERROR, "unexpected right: %u", right);
-	return NULL;				/* keep the compiler quiet */
-}
-
-bool
-workq_catalog_grant(WorkqStore *store, int32 queue_id, Oid grantee,
-					uint32 right, Oid grantor, TimestampTz at)
-{
-	StoreTable *table = store_table(store, WORKQ_REL_GRANTS);
-	TupleTableSlot *slot;
-	ItemPointerData tid;
-
-	if (find_grant(store, queue_id, grantee, right_name(right), &tid))
-		return false;
-	slot = store_new_row(store, table);
-	store_set(slot, GRANT_QUEUE_ID, Int32GetDatum(queue_id));
-	store_set(slot, GRANT_GRANTEE, ObjectIdGetDatum(grantee));
-	store_set_text(slot, GRANT_PRIVILEGE, right_name(right));
-	store_set(slot, GRANT_GRANTOR, ObjectIdGetDatum(grantor));
-	store_set(slot, GRANT_GRANTED_AT, TimestampTzGetDatum(at));
-	store_append(store, table);
-	workq_store_flush(store);
-	return true;
-}
-
-bool
-workq_catalog_revoke(WorkqStore *store, int32 queue_id, Oid grantee,
-					 uint32 right)
-{
-	ItemPointerData tid;
-
-	if (!find_grant(store, queue_id, grantee, right_name(right), &tid))
-		return false;
-	delete_row(store_table(store, WORKQ_REL_GRANTS)->rel, &tid);
-	CommandCounterIncrement();
-	return true;
-}
-
-void
-workq_catalog_policy(WorkqStore *store, const WorkqQueueInfo *queue,
-					 const char *event, TimestampTz at, const char *settings)
-{
-	StoreTable *table = store_table(store, WORKQ_REL_POLICIES);
-	TupleTableSlot *slot = store_new_row(store, table);
-
-	store_set(slot, POLICY_QUEUE_ID, Int32GetDatum(queue->queue_id));
-	store_set(slot, POLICY_VERSION, Int32GetDatum(queue->settings.version));
-	store_set(slot, POLICY_AT, TimestampTzGetDatum(at));
-	store_set_text(slot, POLICY_EVENT, event);
-	store_set_text(slot, POLICY_BY_ROLE, GetUserNameFromId(GetUserId(), false));
-	store_set_text(slot, POLICY_QUEUE, queue->name);
-	store_set(slot, POLICY_SETTINGS,
-			  DirectFunctionCall1(jsonb_in, CStringGetDatum(settings)));
-	store_append(store, table);
-	workq_store_flush(store);
-}
-
-/* ------------------------------------------------------------------------
- * For views
- * ------------------------------------------------------------------------ */
-
-/*
- * Count a queue's rows as the active snapshot sees them; *earliest is the
- * least value of a time column.
- */
-static int64
-count_live(WorkqRelation table, WorkqRelation index, int32 queue_id,
-		   int column, TimestampTz *earliest)
-{
-	Relation	rel = table_open(workq_store_oid(table), AccessShareLock);
-	Relation	idx = index_open(workq_store_oid(index), AccessShareLock);
-	TupleTableSlot *slot = table_slot_create(rel, NULL);
-	ScanKeyData key;
-	IndexScanDesc scan;
-	int64		n = 0;
-
-	*earliest = DT_NOEND;
-	key_int4(&key, 1, queue_id);
-	scan = workq_compat_index_beginscan(rel, idx, GetActiveSnapshot(), 1);
-	index_rescan(scan, &key, 1, NULL, 0);
-	while (index_getnext_slot(scan, ForwardScanDirection, slot))
-	{
-		TimestampTz at;
-		bool		isnull;
-
-		CHECK_FOR_INTERRUPTS();
-		at = DatumGetTimestampTz(slot_getattr(slot, column + 1, &isnull));
-		*earliest = Min(*earliest, at);
-		n++;
-	}
-	index_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
-	index_close(idx, NoLock);
-	table_close(rel, NoLock);
-	return n;
-}
-
-void
-workq_catalog_counts(int32 queue_id, WorkqTableCounts *counts)
-{
-	TimestampTz ignored;
-
-	counts->ready = count_live(WORKQ_REL_READY, WORKQ_REL_READY_ORDER,
-							   queue_id, LIVE_READY_SINCE,
-							   &counts->oldest_ready);
-	counts->scheduled = count_live(WORKQ_REL_SCHEDULED,
-								   WORKQ_REL_SCHEDULED_DUE, queue_id,
-								   LIVE_READY_SINCE, &counts->next_due);
-	counts->leased = count_live(WORKQ_REL_LEASES, WORKQ_REL_LEASES_DEADLINE,
-								queue_id, LEASE_DEADLINE, &ignored);
-	counts->held = count_live(WORKQ_REL_HELD, WORKQ_REL_HELD_QUEUE, queue_id,
-							  HELD_HELD_AT, &ignored);
-}
-
-/*
- * The first row of ready under the keys, in index order; false for none.
- */
-static bool
-first_ready(Relation rel, Relation index, ScanKey keys, int nkeys,
-			TupleTableSlot *slot)
-{
-	IndexScanDesc scan;
-	bool		found;
-
-	scan = workq_compat_index_beginscan(rel, index, SnapshotSelf, nkeys);
-	index_rescan(scan, keys, nkeys, NULL, 0);
-	found = index_getnext_slot(scan, ForwardScanDirection, slot);
-	if (found)
-		slot_getallattrs(slot);
-	index_endscan(scan);
-	return found;
-}
-
-TimestampTz
-workq_catalog_oldest_ready(int32 queue_id, int max_lanes)
-{
-	Relation	rel = table_open(workq_store_oid(WORKQ_REL_READY),
-								 AccessShareLock);
-	Relation	index = index_open(workq_store_oid(WORKQ_REL_READY_ORDER),
-								   AccessShareLock);
-	TupleTableSlot *slot = table_slot_create(rel, NULL);
-	TimestampTz oldest = DT_NOEND;
-	ScanKeyData keys[3];
-	char	   *lane;
-	int			n = 0;
-
-	/* the first lane, then each time the first one behind */
-	key_int4(&keys[0], 1, queue_id);
-	if (first_ready(rel, index, keys, 1, slot))
-	{
-		do
-		{
-			int16		priority;
-
-			CHECK_FOR_INTERRUPTS();
-			lane = TextDatumGetCString(slot->tts_values[LIVE_LANE]);
-			key_text(&keys[1], 2, BTEqualStrategyNumber, lane);
-			for (priority = 0; priority < WORKQ_PRIORITIES; priority++)
-			{
-				key_int2(&keys[2], 3, priority);
-				if (first_ready(rel, index, keys, 3, slot))
-				{
-					TimestampTz at = DatumGetTimestampTz(slot->tts_values[LIVE_READY_SINCE]);
-
-					oldest = Min(oldest, at);
-				}
-			}
-			key_text(&keys[1], 2, BTGreaterStrategyNumber, lane);
-			pfree(lane);
-		} while (++n < max_lanes && first_ready(rel, index, keys, 2, slot));
-	}
-	ExecDropSingleTupleTableSlot(slot);
-	index_close(index, NoLock);
-	table_close(rel, NoLock);
-	return oldest;
+	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber,
+				F_NAMEEQ, CStringGetDatum("workq"));
+	scan = systable_beginscan(rel, ExtensionNameIndexId, true, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		schema = ((Form_pg_extension) GETSTRUCT(tuple))->extnamespace;
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return schema;
 }

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * store_catalog.h
- *	  Rows of the catalog: queues, keys, grants and policies.
+ *	  Rows of the catalog: queues, keys, grants and policies (store_catalog.c,
+ *	  store_grants.c), and a queue's rows in any table (store_counts.c).
  *
  * Whoever changes a queue locks its row first, then reads: what is read under
  * the lock holds until the transaction ends.  Keys, grants and policies of a
@@ -99,6 +100,9 @@ extern void workq_catalog_policy(WorkqStore *store,
  */
 typedef void (*WorkqQueueVisitor) (WorkqQueueInfo *queue, void *arg);
 extern void workq_catalog_each(WorkqQueueVisitor visit, void *arg);
+
+/* The schema in which the extension's functions are, or InvalidOid. */
+extern Oid	workq_catalog_schema(void);
 
 /* ---- for views ---- */
 

@@ -50,6 +50,18 @@ enum LiveColumn
 	HELD_N
 };
 
+/*
+ * A search by key that is kept between uses: making one costs more than using
+ * it, and a batch uses it for every element.
+ */
+typedef struct StoreFinder
+{
+	Relation	index;			/* NULL: not open */
+	IndexScanDesc scan;
+	TupleTableSlot *slot;
+	SnapshotData dirty;			/* of live tables */
+} StoreFinder;
+
 /* A table as a verb has it open. */
 typedef struct StoreTable
 {
@@ -66,6 +78,9 @@ typedef struct StoreSegment
 	StoreTable	jobs;
 	StoreTable	claims;
 	StoreTable	responses;
+	StoreFinder find_job;
+	StoreFinder find_claim;
+	StoreFinder find_response;
 } StoreSegment;
 
 struct WorkqStore
@@ -75,6 +90,7 @@ struct WorkqStore
 	bool		reader;
 	MemoryContext context;		/* what must last as long as the store */
 	StoreTable	live[WORKQ_N_RELATIONS];
+	StoreFinder finder[WORKQ_N_RELATIONS];	/* by index */
 	List	   *segments;		/* of StoreSegment */
 	StoreSegment *last;			/* the one used last */
 };
@@ -90,6 +106,7 @@ extern void store_open_indexes(WorkqStore *store, StoreTable *table,
 extern TupleTableSlot *store_new_row(WorkqStore *store, StoreTable *table);
 extern void store_append(WorkqStore *store, StoreTable *table);
 
+extern void store_finder_close(StoreFinder *finder);
 extern void store_log_flush(WorkqStore *store);
 extern void store_log_close(WorkqStore *store);
 

@@ -403,35 +403,58 @@ workq_store_add_held(WorkqStore *store, const WorkqJob *job, TimestampTz at,
  * ------------------------------------------------------------------------ */
 
 /*
- * Find the one settled row that the keys of an index select.  Transactions
- * that are inserting or deleting such a row are waited for (lock_timeout and
- * the deadlock detector apply), then the search starts again: only so can a
- * row that is being updated not be missed between its two versions.
+ * The finder of an index, made on first use.
  */
-static bool
-find_settled(WorkqStore *store, WorkqRelation which, WorkqRelation index,
-			 ScanKey keys, int nkeys, TupleTableSlot *slot, ItemPointer tid)
+static StoreFinder *
+live_finder(WorkqStore *store, WorkqRelation which, WorkqRelation index,
+			int nkeys)
 {
+	StoreFinder *finder = &store->finder[index];
 	Relation	rel = store_table(store, which)->rel;
-	Relation	irel = index_open(workq_store_oid(index), AccessShareLock);
-	SnapshotData dirty;
-	IndexScanDesc scan;
+	MemoryContext old;
+
+	if (finder->index == NULL)
+	{
+		old = MemoryContextSwitchTo(store->context);
+		InitDirtySnapshot(finder->dirty);
+		finder->slot = table_slot_create(rel, NULL);
+		finder->index = index_open(workq_store_oid(index), AccessShareLock);
+		finder->scan = workq_compat_index_beginscan(rel, finder->index,
+													&finder->dirty, nkeys);
+		MemoryContextSwitchTo(old);
+	}
+	return finder;
+}
+
+/*
+ * Find the one settled row that the keys of an index select; NULL if there is
+ * none.  The result is valid until the finder's next use.  Transactions that
+ * are inserting or deleting such a row are waited for (lock_timeout and the
+ * deadlock detector apply), then the search starts again: only so can a row
+ * that is being updated not be missed between its two versions.
+ */
+static TupleTableSlot *
+find_settled(WorkqStore *store, WorkqRelation which, WorkqRelation index,
+			 ScanKey keys, int nkeys, ItemPointer tid)
+{
+	StoreFinder *finder = live_finder(store, which, index, nkeys);
+	TupleTableSlot *slot = finder->slot;
+	SnapshotData *dirty = &finder->dirty;
 	bool		found;
 	int			misses = 0;
 
-	InitDirtySnapshot(dirty);
-	scan = workq_compat_index_beginscan(rel, irel, &dirty, nkeys);
 	for (;;)
 	{
 		TransactionId wait_for = InvalidTransactionId;
 
 		CHECK_FOR_INTERRUPTS();
-		index_rescan(scan, keys, nkeys, NULL, 0);
-		found = index_getnext_slot(scan, ForwardScanDirection, slot);
+		index_rescan(finder->scan, keys, nkeys, NULL, 0);
+		found = index_getnext_slot(finder->scan, ForwardScanDirection, slot);
 		if (store->reader)
 		{
-			while (found && TransactionIdIsValid(dirty.xmin))
-				found = index_getnext_slot(scan, ForwardScanDirection, slot);
+			while (found && TransactionIdIsValid(dirty->xmin))
+				found = index_getnext_slot(finder->scan, ForwardScanDirection,
+										   slot);
 			break;
 		}
 
@@ -442,21 +465,23 @@ find_settled(WorkqStore *store, WorkqRelation which, WorkqRelation index,
 		if (!found && which == WORKQ_REL_LEASES && misses++ < 2)
 			continue;
 		if (found)
-			wait_for = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
+			wait_for = TransactionIdIsValid(dirty->xmin) ?
+				dirty->xmin : dirty->xmax;
 		if (!TransactionIdIsValid(wait_for))
 			break;
+
+		/* let go of the pages while we wait */
 		*tid = slot->tts_tid;
 		ExecClearTuple(slot);
-		XactLockTableWait(wait_for, rel, tid, XLTW_Delete);
+		index_rescan(finder->scan, keys, nkeys, NULL, 0);
+		XactLockTableWait(wait_for, store_table(store, which)->rel, tid,
+						  XLTW_Delete);
 	}
-	if (found)
-	{
-		slot_getallattrs(slot);
-		*tid = slot->tts_tid;
-	}
-	index_endscan(scan);
-	index_close(irel, NoLock);
-	return found;
+	if (!found)
+		return NULL;
+	slot_getallattrs(slot);
+	*tid = slot->tts_tid;
+	return slot;
 }
 
 /*
@@ -466,15 +491,10 @@ static TupleTableSlot *
 find_by_job(WorkqStore *store, WorkqRelation which, WorkqRelation index,
 			int64 job_id, ItemPointer tid)
 {
-	TupleTableSlot *slot = table_slot_create(store_table(store, which)->rel,
-											 NULL);
 	ScanKeyData key;
 
 	key_int8(&key, 1, BTEqualStrategyNumber, job_id);
-	if (find_settled(store, which, index, &key, 1, slot, tid))
-		return slot;
-	ExecDropSingleTupleTableSlot(slot);
-	return NULL;
+	return find_settled(store, which, index, &key, 1, tid);
 }
 
 bool
@@ -484,11 +504,9 @@ workq_store_find_lease(WorkqStore *store, int64 job_id, WorkqLease *lease,
 	TupleTableSlot *slot = find_by_job(store, WORKQ_REL_LEASES,
 									   WORKQ_REL_LEASES_PKEY, job_id, tid);
 
-	if (slot == NULL)
-		return false;
-	deform_lease(slot, lease);
-	ExecDropSingleTupleTableSlot(slot);
-	return true;
+	if (slot != NULL)
+		deform_lease(slot, lease);
+	return slot != NULL;
 }
 
 bool
@@ -498,11 +516,9 @@ workq_store_find_scheduled(WorkqStore *store, int64 job_id, WorkqJob *job,
 	TupleTableSlot *slot = find_by_job(store, WORKQ_REL_SCHEDULED,
 									   WORKQ_REL_SCHEDULED_PKEY, job_id, tid);
 
-	if (slot == NULL)
-		return false;
-	deform_job(slot, job);
-	ExecDropSingleTupleTableSlot(slot);
-	return true;
+	if (slot != NULL)
+		deform_job(slot, job);
+	return slot != NULL;
 }
 
 bool
@@ -517,7 +533,6 @@ workq_store_find_held(WorkqStore *store, int64 job_id, WorkqJob *job,
 	deform_job(slot, job);
 	*held_at = store_get_time(slot, HELD_HELD_AT);
 	*state = store_get_text(slot, HELD_STATE);
-	ExecDropSingleTupleTableSlot(slot);
 	return true;
 }
 
@@ -528,9 +543,7 @@ workq_store_find_ready(WorkqStore *store, int32 queue_id, const char *lane,
 {
 	TupleTableSlot *slot;
 	ScanKeyData keys[5];
-	bool		found;
 
-	slot = table_slot_create(store_table(store, WORKQ_REL_READY)->rel, NULL);
 	key_int4(&keys[0], 1, queue_id);
 	key_text(&keys[1], 2, lane);
 	key_int2(&keys[2], 3, priority);
@@ -538,12 +551,11 @@ workq_store_find_ready(WorkqStore *store, int32 queue_id, const char *lane,
 						   InvalidOid, F_TIMESTAMPTZ_EQ,
 						   TimestampTzGetDatum(pos.since));
 	key_int8(&keys[4], 5, BTEqualStrategyNumber, pos.job_id);
-	found = find_settled(store, WORKQ_REL_READY, WORKQ_REL_READY_ORDER, keys,
-						 5, slot, tid);
-	if (found)
+	slot = find_settled(store, WORKQ_REL_READY, WORKQ_REL_READY_ORDER, keys,
+						5, tid);
+	if (slot != NULL)
 		deform_job(slot, job);
-	ExecDropSingleTupleTableSlot(slot);
-	return found;
+	return slot != NULL;
 }
 
 /*
@@ -678,20 +690,18 @@ void
 workq_store_dedup_drop(WorkqStore *store, int32 queue_id, const char *key,
 					   int64 job_id)
 {
-	StoreTable *table = store_table(store, WORKQ_REL_DEDUP);
-	TupleTableSlot *slot = table_slot_create(table->rel, NULL);
+	TupleTableSlot *slot;
 	ScanKeyData keys[2];
 	ItemPointerData tid;
 
 	key_int4(&keys[0], 1, queue_id);
 	key_text(&keys[1], 2, key);
-	while (find_settled(store, WORKQ_REL_DEDUP, WORKQ_REL_DEDUP_PKEY, keys, 2,
-						slot, &tid))
+	while ((slot = find_settled(store, WORKQ_REL_DEDUP, WORKQ_REL_DEDUP_PKEY,
+								keys, 2, &tid)) != NULL)
 	{
 		if (DatumGetInt64(slot->tts_values[DEDUP_JOB_ID]) != job_id)
 			break;				/* the key is another job's by now */
 		if (workq_store_delete(store, WORKQ_REL_DEDUP, &tid))
 			break;
 	}
-	ExecDropSingleTupleTableSlot(slot);
 }

@@ -195,6 +195,9 @@ store_log_close(WorkqStore *store)
 	{
 		StoreSegment *segment = (StoreSegment *) lfirst(lc);
 
+		store_finder_close(&segment->find_job);
+		store_finder_close(&segment->find_claim);
+		store_finder_close(&segment->find_response);
 		store_table_close(&segment->jobs);
 		store_table_close(&segment->claims);
 		store_table_close(&segment->responses);
@@ -317,14 +320,6 @@ workq_store_add_response(WorkqStore *store, const WorkqResponse *response)
  * Reading
  * ------------------------------------------------------------------------ */
 
-typedef struct LogScan
-{
-	Relation	index;
-	IndexScanDesc scan;
-	TupleTableSlot *slot;
-	ScanKeyData key;
-} LogScan;
-
 /*
  * The index of a log table whose first column is job_id.  Every log table has
  * one, made with it; an administrator may have added others.
@@ -356,33 +351,36 @@ open_job_id_index(Relation rel)
 	return NULL;				/* keep compiler quiet */
 }
 
+/*
+ * Begin to read the rows of a job; the finder is made on first use.
+ */
 static void
-log_scan_begin(LogScan *scan, Relation rel, int64 job_id)
+finder_seek(WorkqStore *store, StoreFinder *finder, Relation rel, int64 job_id)
 {
-	scan->index = open_job_id_index(rel);
-	scan->slot = table_slot_create(rel, NULL);
-	ScanKeyEntryInitialize(&scan->key, 0, 1, BTEqualStrategyNumber, InvalidOid,
+	ScanKeyData key;
+	MemoryContext old;
+
+	if (finder->index == NULL)
+	{
+		old = MemoryContextSwitchTo(store->context);
+		finder->index = open_job_id_index(rel);
+		finder->slot = table_slot_create(rel, NULL);
+		finder->scan = workq_compat_index_beginscan(rel, finder->index,
+													SnapshotSelf, 1);
+		MemoryContextSwitchTo(old);
+	}
+	ScanKeyEntryInitialize(&key, 0, 1, BTEqualStrategyNumber, InvalidOid,
 						   InvalidOid, F_INT8EQ, Int64GetDatum(job_id));
-	scan->scan = workq_compat_index_beginscan(rel, scan->index, SnapshotSelf,
-											  1);
-	index_rescan(scan->scan, &scan->key, 1, NULL, 0);
+	index_rescan(finder->scan, &key, 1, NULL, 0);
 }
 
-static bool
-log_scan_next(LogScan *scan)
+static TupleTableSlot *
+finder_next(StoreFinder *finder)
 {
-	if (!index_getnext_slot(scan->scan, ForwardScanDirection, scan->slot))
-		return false;
-	slot_getallattrs(scan->slot);
-	return true;
-}
-
-static void
-log_scan_end(LogScan *scan)
-{
-	index_endscan(scan->scan);
-	index_close(scan->index, NoLock);
-	ExecDropSingleTupleTableSlot(scan->slot);
+	if (!index_getnext_slot(finder->scan, ForwardScanDirection, finder->slot))
+		return NULL;
+	slot_getallattrs(finder->slot);
+	return finder->slot;
 }
 
 /*
@@ -400,18 +398,16 @@ get_jsonb(TupleTableSlot *slot, int column)
 bool
 workq_store_job(WorkqStore *store, int64 job_id, WorkqJobRow *row)
 {
-	LogScan		scan;
+	StoreSegment *segment = segment_for(store, job_id);
 	TupleTableSlot *slot;
-	bool		found;
 
-	if (segment_for(store, job_id) == NULL)
+	if (segment == NULL)
 		return false;
-	log_scan_begin(&scan, log_table(store, job_id, WORKQ_REL_JOBS)->rel,
-				   job_id);
-	found = log_scan_next(&scan);
-	if (found)
+	finder_seek(store, &segment->find_job,
+				log_table(store, job_id, WORKQ_REL_JOBS)->rel, job_id);
+	slot = finder_next(&segment->find_job);
+	if (slot != NULL)
 	{
-		slot = scan.slot;
 		row->job_id = job_id;
 		row->enqueued_at = store_get_time(slot, JOB_ENQUEUED_AT);
 		row->run_at = store_get_time(slot, JOB_RUN_AT);
@@ -427,8 +423,7 @@ workq_store_job(WorkqStore *store, int64 job_id, WorkqJobRow *row)
 		row->dedup_key = store_get_text(slot, JOB_DEDUP_KEY);
 		row->correlation = store_get_text(slot, JOB_CORRELATION);
 	}
-	log_scan_end(&scan);
-	return found;
+	return slot != NULL;
 }
 
 static WorkqEvent *
@@ -484,17 +479,17 @@ event_compare(const ListCell *a, const ListCell *b)
 List *
 workq_store_events(WorkqStore *store, int64 job_id)
 {
-	LogScan		scan;
+	StoreSegment *segment = segment_for(store, job_id);
+	TupleTableSlot *slot;
 	List	   *result = NIL;
 
-	if (segment_for(store, job_id) == NULL)
+	if (segment == NULL)
 		return NIL;
 	store_log_flush(store);
-	log_scan_begin(&scan, log_table(store, job_id, WORKQ_REL_CLAIMS)->rel,
-				   job_id);
-	while (log_scan_next(&scan))
-		result = lappend(result, deform_event(scan.slot));
-	log_scan_end(&scan);
+	finder_seek(store, &segment->find_claim,
+				log_table(store, job_id, WORKQ_REL_CLAIMS)->rel, job_id);
+	while ((slot = finder_next(&segment->find_claim)) != NULL)
+		result = lappend(result, deform_event(slot));
 	list_sort(result, event_compare);
 	return result;
 }
@@ -502,18 +497,18 @@ workq_store_events(WorkqStore *store, int64 job_id)
 List *
 workq_store_responses(WorkqStore *store, int64 job_id)
 {
-	LogScan		scan;
+	StoreSegment *segment = segment_for(store, job_id);
+	TupleTableSlot *slot;
 	List	   *result = NIL;
 
-	if (segment_for(store, job_id) == NULL)
+	if (segment == NULL)
 		return NIL;
 	store_log_flush(store);
-	log_scan_begin(&scan, log_table(store, job_id, WORKQ_REL_RESPONSES)->rel,
-				   job_id);
-	while (log_scan_next(&scan))
+	finder_seek(store, &segment->find_response,
+				log_table(store, job_id, WORKQ_REL_RESPONSES)->rel, job_id);
+	while ((slot = finder_next(&segment->find_response)) != NULL)
 	{
 		WorkqResponse *response = palloc0(sizeof(WorkqResponse));
-		TupleTableSlot *slot = scan.slot;
 
 		response->job_id = job_id;
 		response->at = store_get_time(slot, RESPONSE_AT);
@@ -534,6 +529,5 @@ workq_store_responses(WorkqStore *store, int64 job_id)
 		response->correlation = store_get_text(slot, RESPONSE_CORRELATION);
 		result = lappend(result, response);
 	}
-	log_scan_end(&scan);
 	return result;
 }

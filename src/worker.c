@@ -104,28 +104,31 @@ workq_worker_begin(void)
 {
 	WorkqTurn	result = WORKQ_TURN_ABSENT;
 	char	   *version;
+	bool		settled;
 	Oid			extension;
 
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
-	extension = workq_system_extension(&version);
+	PushActiveSnapshot(GetTransactionSnapshot());
+	extension = workq_system_extension(&version, &settled);
 	if (OidIsValid(extension))
 	{
 		if (!lock_extension(extension))
 			result = WORKQ_TURN_BUSY;
-		else if (workq_system_extension(&version) != extension)
+		else if (workq_system_extension(&version, &settled) != extension)
 			result = WORKQ_TURN_BUSY;	/* dropped or made anew just now */
+		else if (!settled)
+			result = WORKQ_TURN_BUSY;
 		else if (strcmp(version, WORKQ_VERSION) != 0)
 			report_version(version);
 		else
 			result = WORKQ_TURN_BEGUN;
 	}
-	if (result != WORKQ_TURN_BEGUN)
-	{
+	PopActiveSnapshot();
+	if (result == WORKQ_TURN_BEGUN)
+		PushActiveSnapshot(GetTransactionSnapshot());	/* one after the lock */
+	else
 		CommitTransactionCommand();
-		return result;
-	}
-	PushActiveSnapshot(GetTransactionSnapshot());
 	return result;
 }
 

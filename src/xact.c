@@ -13,8 +13,9 @@
  * subtransaction is its tail.  It lives in memory of the backend that is
  * reused, and grows only in verbs.
  *
- * A transaction that used workq cannot be prepared: PREPARE gives its locks
- * to nobody's backend, and COMMIT PREPARED would publish nothing.
+ * A transaction that used workq cannot be prepared, even if it changed nothing
+ * in the end: COMMIT PREPARED would publish nothing, and until then nobody's
+ * backend would hold its locks, for which a loader waits.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,18 +33,19 @@
 
 #define GATHER_AFTER	WORKQ_MAX_EXACT	/* single positions before gathering */
 #define KEEP_CHANGES	1024	/* room kept between transactions */
-#define MAX_SETTINGS	64		/* queues configured in one transaction */
 
 static WorkqChange *changes = NULL;
 static int	n_changes = 0;
 static int	max_changes = 0;
 static int	run_length = 0;		/* of the run that ends the list */
 static int	n_freed_changes = 0;	/* LEASE_END ones; may count too many */
+static bool in_use = false;		/* a verb that writes was called */
 static int	offered_own = 0;	/* changes before this one were offered */
 
 /* the settings that SETTINGS changes refer to by their pos.job_id */
-static WorkqSettings settings[MAX_SETTINGS];
+static WorkqSettings *settings = NULL;
 static int	n_settings = 0;
+static int	max_settings = 0;
 
 /* where each open subtransaction's part begins */
 typedef struct Level
@@ -178,6 +180,12 @@ workq_xact_last(void)
 	return &changes[n_changes - 1];
 }
 
+void
+workq_xact_note_use(void)
+{
+	in_use = true;
+}
+
 bool
 workq_xact_pending(void)
 {
@@ -241,11 +249,15 @@ workq_xact_queue_settings(int32 queue_id, const WorkqSettings *own)
 
 	if (queue < 0)
 		return;					/* whoever uses it first reads the catalog */
-	if (n_settings == MAX_SETTINGS)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("cannot change queues more than %d times in one transaction",
-						MAX_SETTINGS)));
+	if (n_settings == max_settings)
+	{
+		int			more = Max(16, max_settings * 2);
+
+		settings = settings == NULL ?
+			MemoryContextAlloc(TopMemoryContext, more * sizeof(WorkqSettings)) :
+			repalloc_huge(settings, more * sizeof(WorkqSettings));
+		max_settings = more;
+	}
 	change = workq_xact_change(WORKQ_CHANGE_SETTINGS, queue, -1);
 	settings[n_settings] = *own;
 	change->pos.job_id = n_settings++;
@@ -258,6 +270,12 @@ workq_xact_keys(int32 queue_id)
 
 	if (queue >= 0)
 		workq_xact_change(WORKQ_CHANGE_KEYS, queue, -1);
+}
+
+void
+workq_xact_queue_created(int queue)
+{
+	workq_xact_change(WORKQ_CHANGE_CREATED, queue, -1);
 }
 
 void
@@ -293,13 +311,24 @@ workq_xact_foreign(void)
  * ------------------------------------------------------------------------ */
 
 /*
+ * Does this change take its queue out of shared memory?
+ */
+static bool
+takes_out(const WorkqChange *change, bool commit)
+{
+	return change->kind == (commit ? WORKQ_CHANGE_DROP : WORKQ_CHANGE_CREATED);
+}
+
+/*
  * Publish the list from start on, and cut it there.  Runs of changes of one
- * queue are published under one hold of its lock, but not without end.
+ * queue are published under one hold of its lock, but not without end.  Queues
+ * go last: other changes refer to them.
  */
 static void
 publish(int start, bool commit)
 {
 	bool		foreign = false;
+	int			gone = 0;
 	int			i = start;
 
 	while (i < n_changes)
@@ -312,21 +341,29 @@ publish(int start, bool commit)
 		else if (change->kind == WORKQ_CHANGE_SETTINGS && commit)
 			workq_sched_set_settings(change->queue,
 									 &settings[change->pos.job_id]);
-		else if (change->kind == WORKQ_CHANGE_KEYS && commit)
+		else if (change->kind == WORKQ_CHANGE_KEYS)
+		{
+			/* at abort, too: our own claims have gone by what is undone */
 			workq_sched_keys_changed(change->queue);
-		else if (change->kind == WORKQ_CHANGE_DROP && commit)
-			workq_sched_drop_queue(change->queue);
+		}
+		else if (takes_out(change, commit))
+			gone++;
 		else
 		{
 			while (i + n < n_changes && n < 64 &&
 				   changes[i + n].queue == change->queue &&
 				   changes[i + n].kind != WORKQ_CHANGE_SETTINGS &&
 				   changes[i + n].kind != WORKQ_CHANGE_KEYS &&
-				   changes[i + n].kind != WORKQ_CHANGE_DROP)
+				   !takes_out(&changes[i + n], commit))
 				n++;
 			workq_sched_publish(change, n, commit);
 		}
 		i += n;
+	}
+	for (i = start; gone > 0 && i < n_changes; i++)
+	{
+		if (takes_out(&changes[i], commit))
+			workq_sched_drop_queue(changes[i].queue);
 	}
 	n_changes = start;
 	run_length = 0;
@@ -342,7 +379,7 @@ at_xact(XactEvent event, void *arg)
 	switch (event)
 	{
 		case XACT_EVENT_PRE_PREPARE:
-			if (n_changes > 0)
+			if (in_use || n_changes > 0)
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("cannot PREPARE a transaction that has used workq")));
@@ -357,6 +394,7 @@ at_xact(XactEvent event, void *arg)
 		case XACT_EVENT_PREPARE:
 			break;
 	}
+	in_use = false;
 	if (n_changes == 0 && n_levels == 0 && !workq_sched_has_walks())
 		return;
 	workq_sched_end_walks();

@@ -55,7 +55,7 @@ SELECT is(pg_temp.columns('keys'), 'queue_id key weight max_concurrent', 'column
 SELECT is(pg_temp.columns('grants'), 'queue_id grantee privilege grantor granted_at', 'columns of grants');
 SELECT is(pg_temp.columns('policies'), 'queue_id version at event by_role queue settings', 'columns of policies');
 SELECT is(pg_temp.columns('segments'), 'segment from_job_id to_job_id created_at', 'columns of segments');
-SELECT is(pg_temp.columns('ready'), 'job_id ready_since queue_id attempt failures max_attempts priority flags lane', 'columns of ready');
+SELECT is(pg_temp.columns('ready'), 'job_id ready_since queue_id attempt failures max_attempts events priority flags lane', 'columns of ready');
 SELECT is(pg_temp.columns('scheduled'), pg_temp.columns('ready'), 'columns of scheduled');
 SELECT is(pg_temp.columns('leases'), pg_temp.columns('ready') || ' claim_id claimed_at deadline worker', 'columns of leases');
 SELECT is(pg_temp.columns('held'), pg_temp.columns('ready') || ' held_at state reason', 'columns of held');

@@ -241,6 +241,7 @@ credit_all(Model *m, int group)
 			owed = full_credit(m, k);
 		l->credit = full_credit(m, k) - owed;
 		l->present = busy(l);
+		l->untouched = l->ready;
 		if (l->ready && model_weight(m, k) > 0)
 			r->budget += l->credit;
 	}
@@ -339,10 +340,11 @@ bool
 model_removable(const Model *m, int i)
 {
 	const ModelLane *l = &m->lane[i];
-	int64_t		round = l->group < 0 ? m->outer.round :
-		m->lane[l->group].inner.round;
+	int64_t		round = m->outer.round;
 	int			k;
 
+	if (l->group >= 0)
+		round = m->lane[l->group].inner.round;
 	if (busy(l))
 		return false;
 	for (k = 0; k < MODEL_LANES; k++)
@@ -421,6 +423,20 @@ model_ready(Model *m, int i, int64_t now, int64_t since)
 		set_clock(m, top, since);
 }
 
+/* A lane that had no work after all brought no credit into the round. */
+static void
+found_empty(Model *m, int i)
+{
+	ModelLane  *l = &m->lane[i];
+	ModelRing  *r = ring_of(m, l->group);
+
+	if (l->untouched && model_weight(m, i) > 0 && l->credit > 0)
+		r->budget -= l->credit;
+	l->untouched = false;
+	l->ready = false;
+	l->idle_since = r->round;
+}
+
 void
 model_empty(Model *m, int i)
 {
@@ -428,17 +444,13 @@ model_empty(Model *m, int i)
 
 	if (!m->lane[i].ready)
 		return;
-	m->lane[i].ready = false;
-	m->lane[i].idle_since = ring_of(m, group)->round;
+	found_empty(m, i);
 	place(m, i, false, 0, 0);
 	settle(m, group);
 	if (group >= 0)
 	{
 		if (count_ready(m, group) == 0)
-		{
-			m->lane[group].ready = false;
-			m->lane[group].idle_since = m->outer.round;
-		}
+			found_empty(m, group);
 		place(m, group, false, 0, 0);
 		settle(m, -1);
 	}
@@ -557,13 +569,14 @@ void
 model_configure(Model *m, const WorkqPolicyParams *params, int64_t now)
 {
 	bool		strategy = params->strategy != m->params.strategy;
-	bool		round = strategy || params->quantum != m->params.quantum ||
-		params->default_weight != m->params.default_weight ||
-		params->fairness_key != m->params.fairness_key;
+	bool		round;
 	ModelList	line[MODEL_LANES + 1];
 	int			g;
 	int			k;
 
+	round = strategy || params->quantum != m->params.quantum ||
+		params->default_weight != m->params.default_weight ||
+		params->fairness_key != m->params.fairness_key;
 	for (g = -1; g < MODEL_LANES; g++)
 	{
 		if (g < 0 || (m->lane[g].used && m->lane[g].is_group))
@@ -664,6 +677,8 @@ charge(Model *m, int i, bool in_turn, int64_t now, ModelCharge *c)
 	c->clock = l->eligible ? l->clock : now;
 	c->was_returning = list_find(&r->returning, i) >= 0;
 	c->ring_was_last = r->ring_was_last;
+	c->untouched = l->untouched;
+	l->untouched = false;
 	if (in_turn)
 		r->ring_was_last = list_find(&r->ring, i) >= 0;
 	c->charged = !is_fifo(m) && !owes_full_round(m, i);
@@ -913,6 +928,8 @@ give_back(Model *m, int i, const ModelSelection *s, const ModelCharge *c,
 		(r->round == c->round ||
 		 (r->round == c->round + 1 && c->credit < 0)))
 		l->credit++;
+	if (c->untouched && r->round == c->round && l->ready)
+		l->untouched = true;
 	l->in_flight--;
 	l->selected--;
 	if (s->decision == WORKQ_POLICY_BY_STARVATION)
@@ -1015,9 +1032,10 @@ model_promotion_time(const Model *m, int i)
 	}
 	for (p = 0; p < WORKQ_POLICY_PRIORITIES && !l->is_group; p++)
 	{
-		int64_t		age = !is_fifo(m) ? m->params.starvation_age :
-			p > 0 ? m->params.promote_after[p] : 0;
+		int64_t		age = m->params.starvation_age;
 
+		if (is_fifo(m))
+			age = p > 0 ? m->params.promote_after[p] : 0;
 		if (l->known[p] && age > 0 && l->since[p] + age < result)
 			result = l->since[p] + age;
 	}

@@ -50,6 +50,7 @@ typedef struct ModelLane
 	int			in_flight;
 	int64_t		credit;
 	bool		present;		/* in this round: not a newcomer */
+	bool		untouched;		/* in the budget, not served yet */
 	int64_t		idle_since;		/* round */
 	int64_t		clock;
 	int64_t		clock_order;	/* among equal clocks */
@@ -69,6 +70,7 @@ typedef struct ModelCharge
 	int64_t		credit;			/* after */
 	int64_t		clock;			/* before */
 	int64_t		clock_after;
+	bool		untouched;
 	bool		was_returning;
 	bool		ring_was_last;
 } ModelCharge;
