@@ -258,14 +258,16 @@ sched_count_reset(int q)
 }
 
 /*
- * The policy is about to begin anew: keep what it has counted.  Queue lock
- * held.
+ * The policy is about to begin anew, without lanes: keep what it has counted,
+ * and begin to count recent selections.  Queue lock held.
  */
 void
 sched_count_carry(SchedQueue *queue)
 {
 	queue->totals.deferred += queue->policy.deferred_total;
 	queue->other.deferred += queue->policy.deferred_apart;
+	queue->window += 2;
+	queue->in_window = queue->before_window = 0;
 }
 
 /*
