@@ -289,7 +289,7 @@ renew(Call *call, const ClaimQueue *queue, WorkqLease *lease, ItemPointer tid,
 {
 	int64		max_lease = queue->settings[WORKQ_SET_MAX_LEASE] * 1000;
 	int64		want = report->lease >= 0 ? report->lease :
-		Min(WORKQ_DEFAULT_LEASE, max_lease);
+	Min(WORKQ_DEFAULT_LEASE, max_lease);
 	TimestampTz latest = lease->claimed_at + max_lease;
 	WorkqEvent	event;
 	WorkqPos	pos;

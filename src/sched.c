@@ -621,6 +621,7 @@ reserve(SchedQueue *queue, WorkqChange *change, WorkqSelection *selection)
 
 	sched_lanes[turn->lane].pins++;
 	queue->counters.selected++;
+	selection->window = sched_count_selection(queue, turn);
 	change->lane = turn->lane;
 	change->kind = WORKQ_CHANGE_SELECT;
 	change->promoted = (turn->decision == WORKQ_POLICY_BY_STARVATION);
@@ -741,6 +742,7 @@ workq_sched_undo(int queue, const WorkqSelection *selection, TimestampTz now)
 
 	LWLockAcquire(&q->lock, LW_EXCLUSIVE);
 	workq_policy_undo(&policy, &selection->turn, now);
+	sched_count_undo(q, &selection->turn, selection->window);
 	sched_lanes[selection->lane].pins--;
 	q->counters.selected--;
 	LWLockRelease(&q->lock);
@@ -924,6 +926,10 @@ publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 			counters->promoted += change->aged ? 1 : 0;
 			if (lane != NULL)
 				lane->ready--;
+			sched_count_commit(queue, change);
+			break;
+		case WORKQ_CHANGE_SELECT:
+			sched_count_commit(queue, change);
 			break;
 		case WORKQ_CHANGE_LEASE_ADD:
 			counters->leased += change->count;
@@ -960,7 +966,6 @@ publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 			counters->failed += change->count;
 			break;
 		case WORKQ_CHANGE_LEASE_MOVE:
-		case WORKQ_CHANGE_SELECT:
 		case WORKQ_CHANGE_HOLD:
 		case WORKQ_CHANGE_UNDONE:
 		case WORKQ_CHANGE_SETTINGS:

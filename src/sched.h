@@ -90,6 +90,7 @@ typedef struct WorkqSelection
 	int			expected_priority;
 	WorkqPos	expected;
 	WorkqPolicySelection turn;
+	uint32		window;			/* in which it was counted */
 } WorkqSelection;
 
 /*
@@ -148,7 +149,8 @@ typedef struct WorkqWalk
 	WorkqPos	passed;			/* all up to here is gone or being deleted */
 	int64		gap;			/* from "from" to the first row; -1 unknown */
 	bool		raiser;
-	bool		blocked;		/* stopped passing: something live stands there */
+	bool		blocked;		/* stopped passing: something live stands
+								 * there */
 	bool		ended;			/* no row behind passed */
 } WorkqWalk;
 
