@@ -923,7 +923,6 @@ publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 		case WORKQ_CHANGE_CLAIM:
 		case WORKQ_CHANGE_CLAIM_MOVED:
 			counters->ready--;
-			counters->promoted += change->aged ? 1 : 0;
 			if (lane != NULL)
 				lane->ready--;
 			sched_count_commit(queue, change);

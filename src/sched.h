@@ -298,7 +298,6 @@ typedef struct WorkqCounters
 	int64		selected;
 	int64		done;
 	int64		failed;
-	int64		promoted;		/* of fifo: claims of jobs that age had raised */
 	TimestampTz next_due;		/* DT_NOEND for none; may be too early */
 	TimestampTz next_expiry;
 	int64		overflows;		/* times that lanes began to be too many */
