@@ -43,9 +43,9 @@ BEGIN
                 delay => CASE WHEN random() < 0.03 THEN '3 s'::interval END)
                FROM generate_series(1, 1 + floor(4 * random())::int);
             COMMIT;
-        ELSIF r < 0.70 THEN
+        ELSIF r < 0.66 THEN
             CALL claim(q, CASE WHEN random() < 0.8 THEN 1 ELSE 1 + floor(6 * random())::int END);
-        ELSIF r < 0.94 THEN
+        ELSIF r < 0.90 THEN
             SELECT l.claim_id INTO c FROM workq.leases l JOIN workq.queues USING (queue_id) WHERE name = q ORDER BY l.job_id
               OFFSET floor(random() * (SELECT count(*) FROM workq.leases JOIN workq.queues USING (queue_id) WHERE name = q)) LIMIT 1;
             r := random();
@@ -59,14 +59,14 @@ BEGIN
                 PERFORM workq_release(c);
             END IF;
             COMMIT;
-        ELSIF r < 0.97 THEN
+        ELSIF r < 0.93 THEN
             k := CASE WHEN bindings = 0 THEN coalesce(t, '') WHEN random() < 0.5 THEN t ELSE coalesce(t, '') || E'\x1F' || coalesce(b, '') END;
             CONTINUE WHEN k IS NULL;
             PERFORM workq_set_key(q, k, weight => floor(6 * random() ^ 2)::int,
-                max_concurrent => CASE WHEN caps AND random() < 0.5 THEN 1 + floor(4 * random())::int END);
+                max_concurrent => CASE WHEN caps AND random() < 0.5 THEN 1 + floor(8 * random())::int END);
             COMMIT;
             CALL claim(q, 1);
-        ELSIF r < 0.975 THEN
+        ELSIF r < 0.935 THEN
             PERFORM workq_configure(q, quantum => 1 + floor(3 * random())::int);
             COMMIT;
             CALL claim(q, 1);
@@ -83,11 +83,11 @@ SQL
 my @runs = (
 	[ 'tenants', 8, 0, 0, 0, q{starvation_age => '0'} ],
 	[ 'weights', 5, 0, 0, 2, q{starvation_age => '0', quantum => 2, weights => 't1:3,t2:5,t4:0'} ],
-	[ 'caps', 6, 0, 1, 2, q{starvation_age => '0', max_concurrent_per_key => 3} ],
-	[ 'ages', 12, 0, 1, 30, q{starvation_age => '40 s', max_concurrent_per_key => 4, weights => 't1:20,t2:10'} ],
+	[ 'caps', 6, 0, 1, 2, q{starvation_age => '0', max_concurrent_per_key => 6} ],
+	[ 'ages', 12, 0, 1, 30, q{starvation_age => '40 s', max_concurrent_per_key => 8, weights => 't1:20,t2:10'} ],
 	[ 'ages only', 12, 0, 0, 20, q{starvation_age => '20 s', quantum => 5, weights => 't1:20,t2:10'} ],
 	[ 'two levels', 5, 4, 0, 2, q{starvation_age => '0', fairness_key => 'tenant-and-binding', weights => 't1:3'} ],
-	[ 'all', 5, 4, 1, 30, q{starvation_age => '30 s', fairness_key => 'tenant-and-binding', max_concurrent_per_key => 2} ]);
+	[ 'all', 5, 4, 1, 30, q{starvation_age => '30 s', fairness_key => 'tenant-and-binding', max_concurrent_per_key => 5} ]);
 my ($promotions, $direct) = (0, 0);
 
 foreach (@runs)
