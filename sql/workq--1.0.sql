@@ -467,12 +467,8 @@ COMMENT ON FUNCTION workq_enqueue_batch(text, jsonb) IS
  * Claiming
  * ------------------------------------------------------------------------ */
 
-CREATE FUNCTION workq_claim(
-    queue text,
-    worker text,
-    lease interval DEFAULT NULL,
-    max_jobs integer DEFAULT 1)
-RETURNS TABLE(
+/* A named type: the server need not put its columns together for each call. */
+CREATE TYPE workq.claim AS (
     claim_id uuid,
     job_id bigint,
     queue text,
@@ -496,7 +492,16 @@ RETURNS TABLE(
     credit bigint,
     weight integer,
     policy_version integer,
-    correlation text)
+    correlation text);
+COMMENT ON TYPE workq.claim IS
+'What workq_claim returns for each job: the job, the claim, and the receipt that says why it was selected.';
+
+CREATE FUNCTION workq_claim(
+    queue text,
+    worker text,
+    lease interval DEFAULT NULL,
+    max_jobs integer DEFAULT 1)
+RETURNS SETOF workq.claim
 AS 'MODULE_PATHNAME', 'workq_claim'
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10;
 COMMENT ON FUNCTION workq_claim(text, text, interval, integer) IS
@@ -739,6 +744,18 @@ AS 'MODULE_PATHNAME', 'workq_clock'
 LANGUAGE c VOLATILE PARALLEL UNSAFE COST 1;
 COMMENT ON FUNCTION workq.clock() IS
 'The time by which workq goes: clock_timestamp(), plus workq.clock_offset in tests.';
+
+CREATE FUNCTION workq.lane_memory(
+    OUT max_lanes integer,
+    OUT free_lanes integer,
+    OUT overflowing_queues integer,
+    OUT overflows bigint)
+AS 'MODULE_PATHNAME', 'workq_lane_memory'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+REVOKE ALL ON FUNCTION workq.lane_memory() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION workq.lane_memory() TO pg_monitor;
+COMMENT ON FUNCTION workq.lane_memory() IS
+'The server''s records of lanes in shared memory: how many there are (workq.max_lanes) and how many are free; how many queues of this database have more lanes than records are to be had, and how often that began. EXECUTE is granted to pg_monitor.';
 
 CREATE FUNCTION workq.queue_counters()
 RETURNS TABLE(

@@ -83,9 +83,35 @@ is_final(const char *event)
 }
 
 /*
+ * Look for a ready row in a lane; then, since it may have been moved when the
+ * form of the queue's lanes changed, in those of all forms.
+ */
+static bool
+find_in_lanes(WorkqStore *store, FoundJob *found, const char *lane,
+			  WorkqPos pos)
+{
+	const WorkqJobRow *row = &found->row;
+	int			form;
+
+	if (workq_store_find_ready(store, row->queue_id, lane, row->priority,
+							   pos, &found->lease.job, &found->tid))
+		return true;
+	for (form = 0; form < WORKQ_N_FORMS; form++)
+	{
+		char	   *other = workq_lane_of((WorkqLaneForm) form, row->tenant,
+										  row->binding, row->trigger_id);
+
+		if (strcmp(other, lane) != 0 &&
+			workq_store_find_ready(store, row->queue_id, other, row->priority,
+								   pos, &found->lease.job, &found->tid))
+			return true;
+	}
+	return false;
+}
+
+/*
  * Look for a ready row where the log says it must be: the last event that
- * made the job ready, or the job's own row, tells since when; the lane may be
- * of the queue's earlier form.
+ * made the job ready, or the job's own row, tells since when.
  */
 static bool
 find_ready(WorkqStore *store, FoundJob *found)
@@ -109,8 +135,7 @@ find_ready(WorkqStore *store, FoundJob *found)
 			continue;
 		lane = event->lane != NULL ? event->lane : "";
 	}
-	return workq_store_find_ready(store, row->queue_id, lane, row->priority,
-								  pos, &found->lease.job, &found->tid);
+	return find_in_lanes(store, found, lane, pos);
 }
 
 /*
@@ -225,8 +250,7 @@ remove_job(WorkqStore *store, int queue, FoundJob *found)
 	if (workq_store_delete(store, table, &found->tid))
 		return true;
 	workq_xact_drop_last();
-	if (lane >= 0)
-		workq_sched_unpin_lane(queue, lane);
+	workq_sched_unpin_lane(queue, lane);
 	return false;
 }
 
@@ -586,8 +610,7 @@ sweep_take(Sweep *sweep, WorkqCursor *cursor, WorkqChangeKind kind,
 		return true;
 	}
 	workq_xact_drop_last();
-	if (lane >= 0)
-		workq_sched_unpin_lane(sweep->queue, lane);
+	workq_sched_unpin_lane(sweep->queue, lane);
 	return false;
 }
 

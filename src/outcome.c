@@ -36,6 +36,7 @@
 #include "guc.h"
 #include "outcome.h"
 #include "queue.h"
+#include "relane.h"
 #include "xact.h"
 
 PG_FUNCTION_INFO_V1(workq_renew);
@@ -121,13 +122,17 @@ typedef struct ClaimQueue
 void
 workq_outcome_to_ready(WorkqStore *store, int queue, const WorkqJob *job)
 {
+	WorkqJob	ready = *job;
 	WorkqPos	pos;
 
-	pos.since = job->since;
-	pos.job_id = job->job_id;
-	workq_store_add_ready(store, job);
+	workq_relane_job(store, &ready);
+	pos.since = ready.since;
+	pos.job_id = ready.job_id;
+	workq_store_add_ready(store, &ready);
+	workq_sched_note_form(queue, workq_job_form(ready.flags));
 	workq_xact_row(WORKQ_CHANGE_READY_ADD, queue,
-				   workq_sched_pin_lane(queue, job->lane), job->priority, pos);
+				   workq_sched_pin_lane(queue, ready.lane), ready.priority,
+				   pos);
 }
 
 void
@@ -390,6 +395,7 @@ static void
 come_back(Call *call, const ClaimQueue *queue, WorkqJob *job, int64 delay,
 		  TimestampTz since, WorkqEvent *event)
 {
+	workq_relane_job(call->store, job);
 	job->since = delay > 0 ? call->now + delay : since;
 	if (delay > 0)
 		event->due = job->since;
@@ -501,13 +507,12 @@ end_claim(Call *call, const ClaimQueue *queue, WorkqLease *lease,
 
 	pos.since = lease->deadline;
 	pos.job_id = lease->job.job_id;
-	lane = workq_sched_pin_lane(queue->number, lease->job.lane);
+	lane = workq_sched_pin_ending(queue->number, lease->job.lane);
 	workq_xact_change(WORKQ_CHANGE_LEASE_END, queue->number, lane)->pos = pos;
 	if (!workq_store_delete(call->store, WORKQ_REL_LEASES, tid))
 	{
 		workq_xact_drop_last();
-		if (lane >= 0)
-			workq_sched_unpin_lane(queue->number, lane);
+		workq_sched_unpin_lane(queue->number, lane);
 		return false;
 	}
 	switch (report->kind)
@@ -575,8 +580,11 @@ call_begin(Call *call, const char *verb)
 static void
 raise_answer(const Report *report, const Answer *answer)
 {
-	char	   *id = workq_claim_id_text(report->claim_id);
+	char	   *id;
 
+	if (answer->status == ANSWER_OK || answer->status == ANSWER_REPEATED)
+		return;
+	id = workq_claim_id_text(report->claim_id);
 	switch (answer->status)
 	{
 		case ANSWER_OK:

