@@ -255,7 +255,7 @@ workq_sched_view_queue(int32 queue_id, WorkqQueueView *view)
 	view->other_promoted = queue->other.promoted;
 	view->other_deferred = queue->other.deferred +
 		queue->policy.deferred_apart;
-	view->has_other = queue->n_other > 0;
+	view->has_other = queue->n_other > 0 || queue->other.selected > 0;
 	view->recent = queue->in_window + queue->before_window;
 	since = workq_policy_longest_wait(&policy);
 	if (since != WORKQ_POLICY_NEVER)
