@@ -15,6 +15,7 @@
 
 #include "miscadmin.h"
 
+#include "guc.h"
 #include "sched_int.h"
 #include "sched_view.h"
 
@@ -209,6 +210,25 @@ workq_sched_view_keys(int32 queue_id, bool brief, WorkqKeyVisitor visit,
 	pfree(views);
 }
 
+/*
+ * Changes of settings are followed when the next selection is made.  Whoever
+ * changes them and looks wants to see them, even if nobody claims: so a look
+ * does here what that selection would do first.
+ */
+static void
+follow_settings(int q)
+{
+	SchedQueue *queue = &sched_queues[q];
+	TimestampTz now = workq_now();
+
+	if (!queue->has_settings)
+		return;
+	sched_settings_refresh_keys(q, now);
+	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+	sched_settings_refresh(queue, now);
+	LWLockRelease(&queue->lock);
+}
+
 bool
 workq_sched_view_queue(int32 queue_id, WorkqQueueView *view)
 {
@@ -221,6 +241,7 @@ workq_sched_view_queue(int32 queue_id, WorkqQueueView *view)
 	view->longest_wait = DT_NOEND;
 	if (q < 0)
 		return false;
+	follow_settings(q);
 	queue = &sched_queues[q];
 	policy = sched_policy(queue);
 	LWLockAcquire(&queue->lock, LW_SHARED);
@@ -234,7 +255,7 @@ workq_sched_view_queue(int32 queue_id, WorkqQueueView *view)
 	view->other_promoted = queue->other.promoted;
 	view->other_deferred = queue->other.deferred +
 		queue->policy.deferred_apart;
-	view->has_other = queue->n_other > 0;
+	view->has_other = queue->n_other > 0 || queue->other.selected > 0;
 	view->recent = queue->in_window + queue->before_window;
 	since = workq_policy_longest_wait(&policy);
 	if (since != WORKQ_POLICY_NEVER)

@@ -66,7 +66,10 @@ typedef struct WorkqKeyView
 	char		key[WORKQ_MAX_LANE + 4];
 } WorkqKeyView;
 
-/* False: the queue is not in shared memory, nothing has happened to it. */
+/*
+ * False: the queue is not in shared memory, nothing has happened to it.  Sees
+ * to it that what is shown follows the settings as they are now.
+ */
 extern bool workq_sched_view_queue(int32 queue_id, WorkqQueueView *view);
 
 /*
