@@ -181,6 +181,30 @@ workq_arg_array(FunctionCallInfo fcinfo, int n, const char *what, Oid type,
  * ------------------------------------------------------------------------ */
 
 /*
+ * UUID_LEN bytes that nobody can guess, from a supply: one call of the random
+ * number generator costs as much for many as for few.  What was handed out is
+ * wiped.
+ */
+static void
+random_bytes(unsigned char *result)
+{
+	static unsigned char supply[256 * UUID_LEN];
+	static int	left = 0;
+
+	if (left == 0)
+	{
+		if (!pg_strong_random(supply, sizeof(supply)))
+			ereport(ERROR,
+					(errcode(ERRCODE_INTERNAL_ERROR),
+					 errmsg("could not generate random values")));
+		left = sizeof(supply);
+	}
+	left -= UUID_LEN;
+	memcpy(result, supply + left, UUID_LEN);
+	memset(supply + left, 0, UUID_LEN);
+}
+
+/*
  * Bytes 0 to 5 and 7 are the job id, the high half of byte 6 is the version,
  * the two high bits of byte 8 the variant; the rest is random.
  */
@@ -191,10 +215,7 @@ workq_claim_id_make(int64 job_id, pg_uuid_t *claim_id)
 	uint64		id = (uint64) job_id;
 	int			i;
 
-	if (!pg_strong_random(b, UUID_LEN))
-		ereport(ERROR,
-				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("could not generate random values")));
+	random_bytes(b);
 	for (i = 0; i < 6; i++)
 		b[i] = (id >> (8 * (6 - i))) & 0xff;
 	b[6] = 0x80 | (b[6] & 0x0f);

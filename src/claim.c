@@ -40,6 +40,8 @@
 PG_FUNCTION_INFO_V1(workq_claim);
 
 #define CLAIM_COLUMNS	24
+#define NEAR_WANTED		4		/* who wants more reads whole index pages */
+#define MAX_GAP			INT64CONST(1000000000000)	/* keeps sums in range */
 #define LANES_ADOPTED	64		/* at a time, when there are too many */
 #define MAX_FRUITLESS	100		/* turns that lead nowhere */
 
@@ -60,7 +62,7 @@ typedef struct Claim
 	int			wanted;
 	int			got;
 	List	   *lanes;			/* of ClaimLane */
-	List	   *aside;			/* numbers of lanes with locked rows */
+	List	   *aside;			/* lanes with locked rows */
 	int			fruitless;		/* turns since the last job that led nowhere */
 } Claim;
 
@@ -69,6 +71,7 @@ typedef struct ClaimLane
 {
 	WorkqLook  *look;
 	WorkqCursor *cursor[WORKQ_PRIORITIES];
+	bool		near[WORKQ_PRIORITIES]; /* the cursor does not go far */
 	bool		has_head[WORKQ_PRIORITIES]; /* the cursor is on a candidate */
 	WorkqCursor *exact_cursor[WORKQ_PRIORITIES];
 	int			exact_head[WORKQ_PRIORITIES];	/* index into look->exact, -1 */
@@ -125,6 +128,34 @@ lane_close(Claim *claim, ClaimLane *lane)
 }
 
 /*
+ * Open the cursor of a walk behind what it has passed.  Who wants few jobs
+ * looks near first, as far as the row was from the hint the last time.
+ */
+static void
+cursor_open(Claim *claim, ClaimLane *lane, const char *key, int p)
+{
+	WorkqWalk  *walk = &lane->look->walk[p];
+
+	lane->near[p] = claim->wanted <= NEAR_WANTED && walk->gap >= 0 &&
+		!walk->blocked;
+	lane->cursor[p] = lane->near[p] ?
+		workq_store_near_cursor(claim->store, claim->queue_id, key, p,
+								walk->passed, walk->gap * 4) :
+		workq_store_ready_cursor(claim->store, claim->queue_id, key, p,
+								 walk->passed);
+}
+
+/*
+ * How far was the row from where the walk began?
+ */
+static void
+learn_gap(WorkqWalk *walk, WorkqPos pos)
+{
+	walk->gap = walk->from.since == PG_INT64_MIN ? -1 :
+		Min(pos.since - walk->from.since, MAX_GAP);
+}
+
+/*
  * See that the walk of a priority stands on a candidate, or has ended.
  */
 static bool
@@ -142,15 +173,21 @@ walk_to_head(Claim *claim, ClaimLane *lane, const char *key, int p)
 		return false;
 	}
 	if (lane->cursor[p] == NULL)
-		lane->cursor[p] = workq_store_ready_cursor(claim->store,
-												   claim->queue_id, key, p,
-												   walk->from);
+		cursor_open(claim, lane, key, p);
 	for (;;)
 	{
 		CHECK_FOR_INTERRUPTS();
 		switch (workq_store_next(lane->cursor[p]))
 		{
 			case WORKQ_ROW_END:
+				if (lane->near[p])
+				{
+					/* nothing near; where we are from here on, we know */
+					walk->gap = -1;
+					workq_store_end(lane->cursor[p]);
+					cursor_open(claim, lane, key, p);
+					break;
+				}
 				walk->ended = true;
 				return false;
 			case WORKQ_ROW_PASS:
@@ -158,6 +195,7 @@ walk_to_head(Claim *claim, ClaimLane *lane, const char *key, int p)
 				break;
 			case WORKQ_ROW_CANDIDATE:
 				lane->has_head[p] = true;
+				learn_gap(walk, workq_store_pos(lane->cursor[p]));
 				return true;
 		}
 	}
@@ -591,8 +629,8 @@ lane_retire(Claim *claim, ClaimLane *lane)
 		claim->fruitless++;
 	if (locked)
 	{
-		workq_sched_set_aside(claim->queue, number, claim->now);
-		claim->aside = lappend_int(claim->aside, number);
+		claim->aside = lappend(claim->aside,
+							   workq_sched_set_aside(claim->queue, number));
 	}
 }
 
@@ -633,6 +671,7 @@ claim_offered(Claim *claim)
 	change->priority = job.priority;
 	change->pos.since = job.since;
 	change->pos.job_id = job.job_id;
+	change->aged = promoted && selection.decision == NULL;
 	old = MemoryContextSwitchTo(claim->per_job);
 	if (!grant(claim, &job, &selection, promoted))
 	{
@@ -838,7 +877,7 @@ claim_jobs(Claim *claim)
 		claim->lanes = list_delete_first(claim->lanes);
 	}
 	foreach(lc, claim->aside)
-		workq_sched_put_back(claim->queue, lfirst_int(lc), claim->now);
+		workq_sched_put_back(lfirst(lc), claim->now);
 	if (claim->got < claim->wanted)
 		claim_due(claim);
 	if (claim->got < claim->wanted)

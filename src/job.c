@@ -511,7 +511,7 @@ job_batch(FunctionCallInfo fcinfo, JobAction action, const char *reason)
 	for (i = 0; i < n; i++)
 	{
 		bool		known = workq_store_job(store, *order[i], &row) &&
-			workq_queue_by_id(row.queue_id, true) != NULL;
+		workq_queue_by_id(row.queue_id, true) != NULL;
 
 		status[order[i] - ids] = known ?
 			action(instance, store, *order[i], reason) : NULL;

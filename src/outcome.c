@@ -289,7 +289,7 @@ renew(Call *call, const ClaimQueue *queue, WorkqLease *lease, ItemPointer tid,
 {
 	int64		max_lease = queue->settings[WORKQ_SET_MAX_LEASE] * 1000;
 	int64		want = report->lease >= 0 ? report->lease :
-		Min(WORKQ_DEFAULT_LEASE, max_lease);
+	Min(WORKQ_DEFAULT_LEASE, max_lease);
 	TimestampTz latest = lease->claimed_at + max_lease;
 	WorkqEvent	event;
 	WorkqPos	pos;
@@ -580,8 +580,11 @@ call_begin(Call *call, const char *verb)
 static void
 raise_answer(const Report *report, const Answer *answer)
 {
-	char	   *id = workq_claim_id_text(report->claim_id);
+	char	   *id;
 
+	if (answer->status == ANSWER_OK || answer->status == ANSWER_REPEATED)
+		return;
+	id = workq_claim_id_text(report->claim_id);
 	switch (answer->status)
 	{
 		case ANSWER_OK:

@@ -264,6 +264,7 @@ sched_hint_reset(WorkqHint *hint, WorkqPos low)
 	hint->low = low;
 	hint->brought = workq_pos_max;
 	hint->raiser = 0;
+	hint->gap = -1;
 }
 
 /*
@@ -286,8 +287,10 @@ static void
 walk_begin(WorkqWalk *walk, int queue, WorkqHint *hint)
 {
 	walk->queue = queue;
+	walk->lane = -1;
 	walk->hint = hint;
 	walk->from = walk->passed = hint->low;
+	walk->gap = hint->gap;
 	walk->blocked = walk->ended = false;
 	walk->raiser = (hint->raiser == 0);
 	if (walk->raiser)
@@ -321,27 +324,35 @@ walk_end(WorkqWalk *walk)
 	if (!walk->raiser)
 		return;
 	hint->raiser = 0;
+	hint->gap = walk->gap;
 	hint->low = (walk->ended && !walk->blocked) ? workq_pos_max : walk->passed;
 	if (workq_pos_compare(hint->brought, hint->low) <= 0)
 		hint->low = workq_pos_before(hint->brought);
 }
 
 /*
- * After an error: nothing was learnt, just give the roles back.
+ * After an error: nothing was learnt, just give the roles and pins back.
  */
 void
 workq_sched_end_walks(void)
 {
+	TimestampTz now = open_walks != NULL ? workq_now() : 0;
+
 	while (open_walks != NULL)
 	{
 		WorkqWalk  *walk = open_walks;
+		SchedQueue *queue = &sched_queues[walk->queue];
+		WorkqPolicy policy = sched_policy(queue);
 
 		open_walks = walk->next;
-		if (!walk->raiser)
-			continue;
-		LWLockAcquire(&sched_queues[walk->queue].lock, LW_EXCLUSIVE);
-		walk->hint->raiser = 0;
-		LWLockRelease(&sched_queues[walk->queue].lock);
+		LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+		if (walk->hint == NULL)
+			workq_policy_lane_ready(&policy, walk->lane, now, now);
+		else if (walk->raiser)
+			walk->hint->raiser = 0;
+		if (walk->lane >= 0)
+			sched_lanes[walk->lane].pins--;
+		LWLockRelease(&queue->lock);
 	}
 }
 
@@ -398,6 +409,7 @@ workq_sched_look_begin(int queue, int lane)
 		look->empty[p] = (workq_pos_compare(l->hint[p].low,
 											workq_pos_max) == 0);
 	}
+	look->walk[0].lane = lane;
 	for (e = l->first_exact; e >= 0 && look->n_exact < WORKQ_MAX_EXACT;
 		 e = sched_exacts[e].next)
 	{
@@ -463,26 +475,35 @@ workq_sched_look_end(WorkqLook *look, bool nothing, TimestampTz now)
 	return off;
 }
 
-void
-workq_sched_set_aside(int queue, int lane, TimestampTz now)
+WorkqWalk *
+workq_sched_set_aside(int queue, int lane)
 {
 	WorkqPolicy policy = sched_policy(&sched_queues[queue]);
+	WorkqWalk  *aside = MemoryContextAllocZero(TopTransactionContext,
+											   sizeof(WorkqWalk));
 
+	aside->queue = queue;
+	aside->lane = lane;
 	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
 	sched_lanes[lane].pins++;
 	workq_policy_lane_empty(&policy, lane);
 	LWLockRelease(&sched_queues[queue].lock);
+	aside->next = open_walks;
+	open_walks = aside;
+	return aside;
 }
 
 void
-workq_sched_put_back(int queue, int lane, TimestampTz now)
+workq_sched_put_back(WorkqWalk *aside, TimestampTz now)
 {
-	WorkqPolicy policy = sched_policy(&sched_queues[queue]);
+	WorkqPolicy policy = sched_policy(&sched_queues[aside->queue]);
 
-	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
-	sched_lanes[lane].pins--;
-	workq_policy_lane_ready(&policy, lane, now, now);
-	LWLockRelease(&sched_queues[queue].lock);
+	walk_unlink(aside);
+	LWLockAcquire(&sched_queues[aside->queue].lock, LW_EXCLUSIVE);
+	sched_lanes[aside->lane].pins--;
+	workq_policy_lane_ready(&policy, aside->lane, now, now);
+	LWLockRelease(&sched_queues[aside->queue].lock);
+	pfree(aside);
 }
 
 bool
@@ -603,11 +624,13 @@ reserve(SchedQueue *queue, WorkqChange *change, WorkqSelection *selection)
 
 	sched_lanes[turn->lane].pins++;
 	queue->counters.selected++;
+	selection->window = sched_count_selection(queue, turn);
 	change->lane = turn->lane;
 	change->kind = WORKQ_CHANGE_SELECT;
 	change->promoted = (turn->decision == WORKQ_POLICY_BY_STARVATION);
 	selection->lane = turn->lane;
-	selection->decision = decision_name(turn->decision);
+	/* in fifo the look tells: of a single lane the policy knows no heads */
+	selection->decision = turn->has_share ? decision_name(turn->decision) : NULL;
 	selection->has_share = turn->has_share;
 	selection->round = turn->round;
 	selection->credit = turn->credit;
@@ -616,7 +639,7 @@ reserve(SchedQueue *queue, WorkqChange *change, WorkqSelection *selection)
 		turn->promotion_deadline == WORKQ_POLICY_NEVER ? DT_NOBEGIN :
 		turn->promotion_deadline;
 	selection->policy_version = queue->own.version;
-	selection->exact = (turn->priority >= 0);
+	selection->exact = (turn->priority >= 0 && queue->n_lanes > 1);
 	selection->expected_priority = turn->priority;
 	selection->expected.since = turn->since;
 	selection->expected.job_id = turn->job_id;
@@ -722,6 +745,7 @@ workq_sched_undo(int queue, const WorkqSelection *selection, TimestampTz now)
 
 	LWLockAcquire(&q->lock, LW_EXCLUSIVE);
 	workq_policy_undo(&policy, &selection->turn, now);
+	sched_count_undo(q, &selection->turn, selection->window);
 	sched_lanes[selection->lane].pins--;
 	q->counters.selected--;
 	LWLockRelease(&q->lock);
@@ -904,6 +928,10 @@ publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 			counters->ready--;
 			if (lane != NULL)
 				lane->ready--;
+			sched_count_commit(queue, change);
+			break;
+		case WORKQ_CHANGE_SELECT:
+			sched_count_commit(queue, change);
 			break;
 		case WORKQ_CHANGE_LEASE_ADD:
 			counters->leased += change->count;
@@ -940,7 +968,6 @@ publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 			counters->failed += change->count;
 			break;
 		case WORKQ_CHANGE_LEASE_MOVE:
-		case WORKQ_CHANGE_SELECT:
 		case WORKQ_CHANGE_HOLD:
 		case WORKQ_CHANGE_UNDONE:
 		case WORKQ_CHANGE_SETTINGS:
@@ -1047,24 +1074,10 @@ publish_misplaced(SchedQueue *queue, const WorkqChange *changes, int n,
 	}
 }
 
-/*
- * Has a lane no ready rows, and nobody any that are not published?  Then no
- * look is needed to find that out.  Queue lock held.
- */
-static bool
-is_known_empty(const SchedQueue *queue, int lane)
-{
-	const SchedLane *l = &sched_lanes[lane];
-
-	return l->ready == 0 && l->pins == 0 && !l->uncounted && !l->in_doubt &&
-		!sched_shared->instances[queue->instance].stale;
-}
-
 void
 workq_sched_publish(const WorkqChange *changes, int n, bool commit)
 {
 	SchedQueue *queue = &sched_queues[changes[0].queue];
-	WorkqPolicy policy = sched_policy(queue);
 	TimestampTz now = workq_now();
 	int			i;
 
@@ -1080,8 +1093,6 @@ workq_sched_publish(const WorkqChange *changes, int n, bool commit)
 		if (change->lane >= 0)
 			sched_lanes[change->lane].published++;
 		unpin(queue, change->lane);
-		if (change->lane >= 0 && is_known_empty(queue, change->lane))
-			workq_policy_lane_empty(&policy, change->lane);
 	}
 	if (sched_is_unsettled(queue) && !queue->misplaced)
 		publish_misplaced(queue, changes, n, commit);

@@ -90,6 +90,7 @@ typedef struct WorkqSelection
 	int			expected_priority;
 	WorkqPos	expected;
 	WorkqPolicySelection turn;
+	uint32		window;			/* in which it was counted */
 } WorkqSelection;
 
 /*
@@ -142,11 +143,14 @@ typedef struct WorkqWalk
 {
 	struct WorkqWalk *next;		/* list of the open ones, for an abort */
 	int			queue;
-	struct WorkqHint *hint;
+	int			lane;			/* pinned by this one, or -1 */
+	struct WorkqHint *hint;		/* NULL: the lane was set aside */
 	WorkqPos	from;
 	WorkqPos	passed;			/* all up to here is gone or being deleted */
+	int64		gap;			/* from "from" to the first row; -1 unknown */
 	bool		raiser;
-	bool		blocked;		/* stopped passing: something live stands there */
+	bool		blocked;		/* stopped passing: something live stands
+								 * there */
 	bool		ended;			/* no row behind passed */
 } WorkqWalk;
 
@@ -190,8 +194,8 @@ extern bool workq_sched_set_heads(WorkqLook *look,
  * Take a lane out of the turns for a moment, though rows are there, and put
  * it back.  In between it may be offered by a change.  It is pinned meanwhile.
  */
-extern void workq_sched_set_aside(int queue, int lane, TimestampTz now);
-extern void workq_sched_put_back(int queue, int lane, TimestampTz now);
+extern WorkqWalk *workq_sched_set_aside(int queue, int lane);
+extern void workq_sched_put_back(WorkqWalk *aside, TimestampTz now);
 
 typedef enum WorkqTimeKind
 {
@@ -258,6 +262,7 @@ typedef struct WorkqChange
 	int			queue;			/* -1: not about a queue */
 	int			lane;			/* pinned, or one of WORKQ_NO_... */
 	bool		promoted;		/* a selection by starvation */
+	bool		aged;			/* a claim of a job whose age raised it (fifo) */
 	int			count;			/* rows from pos on; pos is the lowest */
 	WorkqPos	pos;
 } WorkqChange;
@@ -293,7 +298,6 @@ typedef struct WorkqCounters
 	int64		selected;
 	int64		done;
 	int64		failed;
-	int64		promoted;
 	TimestampTz next_due;		/* DT_NOEND for none; may be too early */
 	TimestampTz next_expiry;
 	int64		overflows;		/* times that lanes began to be too many */

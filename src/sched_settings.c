@@ -122,9 +122,11 @@ sched_settings_init(SchedQueue *queue, int64 round)
 	queue->form = queue->has_settings ? form : WORKQ_FORM_UNKNOWN;
 	queue->forms = 0;
 	queue->forms_serial++;
+	sched_count_carry(queue);
 	workq_policy_queue_init(&queue->policy, &params, round);
 	queue->policy.paused = queue->own.paused;
 	queue->defaults = defaults_fingerprint();
+	sched_count_set_dimension(queue - sched_queues);
 }
 
 /*
@@ -143,6 +145,7 @@ sched_settings_refresh(SchedQueue *queue, TimestampTz now)
 	workq_policy_configure(&policy, &params, now);
 	workq_policy_pause(&policy, queue->own.paused, now);
 	queue->defaults = defaults_fingerprint();
+	sched_count_set_dimension(queue - sched_queues);
 }
 
 void

@@ -116,6 +116,16 @@ typedef struct WorkqCursor WorkqCursor;
 extern WorkqCursor *workq_store_ready_cursor(WorkqStore *store, int32 queue_id,
 											 const char *lane, int16 priority,
 											 WorkqPos after);
+
+/*
+ * The same, but it ends (END) at the latest gap microseconds behind "after",
+ * or, with a gap of 0, a few job ids behind it at the same time.  A scan reads
+ * all entries of a page that its keys admit, before it returns the first; who
+ * wants one row saves most of that.
+ */
+extern WorkqCursor *workq_store_near_cursor(WorkqStore *store, int32 queue_id,
+											const char *lane, int16 priority,
+											WorkqPos after, int64 gap);
 extern WorkqCursor *workq_store_due_cursor(WorkqStore *store, int32 queue_id,
 										   WorkqPos after);
 extern WorkqCursor *workq_store_expired_cursor(WorkqStore *store,

@@ -32,6 +32,8 @@
 #include "compat.h"
 #include "store_int.h"
 
+#define NEAR_JOBS	16			/* how far a cursor without a gap looks */
+
 struct WorkqCursor
 {
 	WorkqRelation which;
@@ -44,7 +46,7 @@ struct WorkqCursor
 	int			since_column;	/* what the cursor's order goes by */
 
 	/* scan keys; they must last as long as the scan */
-	ScanKeyData keys[4];
+	ScanKeyData keys[6];
 	ScanKeyData row[4];
 };
 
@@ -138,6 +140,34 @@ workq_store_ready_cursor(WorkqStore *store, int32 queue_id, const char *lane,
 	key_int2(&cursor->keys[2], 3, priority);
 	key_after(&cursor->keys[3], cursor->row, 4, after);
 	return cursor_start(cursor, WORKQ_REL_READY_ORDER, 4);
+}
+
+WorkqCursor *
+workq_store_near_cursor(WorkqStore *store, int32 queue_id, const char *lane,
+						int16 priority, WorkqPos after, int64 gap)
+{
+	WorkqCursor *cursor = cursor_make(store, WORKQ_REL_READY);
+	ScanKey		keys = cursor->keys;
+	bool		same = (gap == 0);
+
+	key_int4(&keys[0], 1, queue_id);
+	key_text(&keys[1], 2, lane);
+	key_int2(&keys[2], 3, priority);
+	ScanKeyEntryInitialize(&keys[3], 0, 4,
+						   same ? BTEqualStrategyNumber :
+						   BTLessEqualStrategyNumber, InvalidOid, InvalidOid,
+						   same ? F_TIMESTAMPTZ_EQ : F_TIMESTAMPTZ_LE,
+						   TimestampTzGetDatum(after.since + gap));
+	if (same)
+	{
+		key_int8(&keys[4], 5, BTGreaterStrategyNumber, after.job_id);
+		ScanKeyEntryInitialize(&keys[5], 0, 5, BTLessEqualStrategyNumber,
+							   InvalidOid, InvalidOid, F_INT8LE,
+							   Int64GetDatum(after.job_id + NEAR_JOBS));
+	}
+	else
+		key_after(&keys[4], cursor->row, 4, after);
+	return cursor_start(cursor, WORKQ_REL_READY_ORDER, same ? 6 : 5);
 }
 
 WorkqCursor *
@@ -651,8 +681,7 @@ update_lease(WorkqStore *store, const WorkqLease *lease, ItemPointer tid,
 
 	store_table_flush(store, table);
 	slot = new_lease_row(store, lease);
-	slot->tts_tableOid = RelationGetRelid(table->rel);
-	ExecStoreVirtualTuple(slot);
+	store_form(store, table, slot);
 	result = table_tuple_update(table->rel, tid, slot,
 								GetCurrentCommandId(true), InvalidSnapshot,
 								InvalidSnapshot, wait, &failure, &mode,
@@ -717,8 +746,7 @@ workq_store_dedup_take(WorkqStore *store, int32 queue_id, const char *key,
 	store_set(slot, DEDUP_QUEUE_ID, Int32GetDatum(queue_id));
 	store_set_text(slot, DEDUP_KEY, key);
 	store_set(slot, DEDUP_JOB_ID, Int64GetDatum(job_id));
-	slot->tts_tableOid = RelationGetRelid(table->rel);
-	ExecStoreVirtualTuple(slot);
+	store_form(store, table, slot);
 
 	for (;;)
 	{

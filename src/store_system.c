@@ -10,19 +10,15 @@
 #include "access/genam.h"
 #include "access/heapam.h"
 #include "access/htup_details.h"
-#include "access/subtrans.h"
 #include "access/table.h"
 #include "access/tableam.h"
-#include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_extension.h"
 #include "executor/tuptable.h"
-#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/inval.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
@@ -77,32 +73,13 @@ workq_system_databases(int *n)
 	return result;
 }
 
-/*
- * Has this transaction, whose effects we see, released its locks?  The lock of
- * a subtransaction goes early, so look for the topmost one; what is older than
- * our snapshots is long over, and its parents may be forgotten.
- */
-static bool
-is_over(TransactionId xid)
-{
-	if (!TransactionIdIsNormal(xid) ||
-		TransactionIdPrecedes(xid, TransactionXmin) ||
-		TransactionIdIsCurrentTransactionId(xid))
-		return true;
-	if (!workq_compat_conditional_xact_lock_wait(SubTransGetTopmostTransaction(xid)))
-		return false;
-	AcceptInvalidationMessages();
-	return true;
-}
-
 Oid
-workq_system_extension(char **version, bool *settled)
+workq_system_extension(char **version)
 {
 	Relation	rel;
 	SysScanDesc scan;
 	ScanKeyData key;
 	HeapTuple	tuple;
-	TransactionId xmin = InvalidTransactionId;
 	Oid			result = InvalidOid;
 
 	*version = NULL;
@@ -119,11 +96,9 @@ workq_system_extension(char **version, bool *settled)
 
 		result = ((Form_pg_extension) GETSTRUCT(tuple))->oid;
 		*version = isnull ? pstrdup("") : TextDatumGetCString(datum);
-		xmin = HeapTupleHeaderGetXmin(tuple->t_data);
 	}
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
-	*settled = is_over(xmin);
 	return result;
 }
 

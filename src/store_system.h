@@ -25,13 +25,9 @@ extern WorkqDatabase *workq_system_databases(int *n);
 
 /*
  * Our extension in this database: its OID and *version (palloc'd), or
- * InvalidOid.  Needs a transaction with a snapshot.
- *
- * *settled: the transaction that created or altered it is over.  Its effects
- * are visible a moment before the messages that invalidate caches are sent;
- * when it is over we have them, too.
+ * InvalidOid.  Needs a transaction.
  */
-extern Oid	workq_system_extension(char **version, bool *settled);
+extern Oid	workq_system_extension(char **version);
 
 /* Is this (maybe uncommitted) extension ours? */
 extern bool workq_system_is_ours(Oid extension);

@@ -84,8 +84,10 @@ report_version(const char *version)
 }
 
 /*
- * Lock the extension as every verb's transaction may, against being dropped;
- * false when somebody is at it.
+ * Lock the extension against being dropped; false when somebody is at it.  Who
+ * creates one has it locked, too (ddl.c), and releases it after the messages
+ * that invalidate caches were sent: so once we have the lock, we do not meet
+ * the tables of one that was there before.
  */
 static bool
 lock_extension(Oid extension)
@@ -105,21 +107,18 @@ workq_worker_begin(void)
 {
 	WorkqTurn	result = WORKQ_TURN_ABSENT;
 	char	   *version;
-	bool		settled;
 	Oid			extension;
 
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
-	extension = workq_system_extension(&version, &settled);
+	extension = workq_system_extension(&version);
 	if (OidIsValid(extension))
 	{
 		if (!lock_extension(extension))
 			result = WORKQ_TURN_BUSY;
-		else if (workq_system_extension(&version, &settled) != extension)
+		else if (workq_system_extension(&version) != extension)
 			result = WORKQ_TURN_BUSY;	/* dropped or made anew just now */
-		else if (!settled)
-			result = WORKQ_TURN_BUSY;
 		else if (strcmp(version, WORKQ_VERSION) != 0)
 			report_version(version);
 		else
