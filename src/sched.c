@@ -72,8 +72,8 @@ workq_sched_queue(WorkqInstance *instance, int32 queue_id,
 	int			q = cache[slot].number;
 
 	/*
-	 * What is in shared memory stays there while we have workq.ready open.
-	 * An entry of zeros fits no queue: their ids begin with 1.
+	 * What is in shared memory stays there while we have workq.ready open. An
+	 * entry of zeros fits no queue: their ids begin with 1.
 	 */
 	if (cache[slot].queue_id == queue_id && cache[slot].instance == i &&
 		sched_queues[q].instance == i && sched_queues[q].queue_id == queue_id &&

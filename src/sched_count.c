@@ -378,9 +378,10 @@ sched_count_commit(SchedQueue *queue, const WorkqChange *change)
 {
 	int			metric = change->lane >= 0 ?
 	sched_lanes[change->lane].metric : -1;
+
 	/* in fifo the look tells, not the policy */
 	bool		aged = queue->policy.params.strategy == WORKQ_POLICY_FIFO ?
-		change->aged : change->promoted;
+	change->aged : change->promoted;
 	int			promoted = aged ? 1 : 0;
 
 	queue->totals.selected++;
