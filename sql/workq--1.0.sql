@@ -278,7 +278,8 @@ ALTER TABLE workq.dedup SET (
 
 /*
  * Direct access fires no triggers, so these see foreign hands only: a restore,
- * logical replication's apply worker, a superuser.
+ * logical replication's apply worker, a superuser.  Before the statement: one
+ * that fails half-way has had rows in hand, too.
  */
 CREATE FUNCTION workq.foreign_write() RETURNS trigger
 AS 'MODULE_PATHNAME', 'workq_foreign_write'
@@ -287,21 +288,21 @@ REVOKE ALL ON FUNCTION workq.foreign_write() FROM PUBLIC;
 COMMENT ON FUNCTION workq.foreign_write() IS
 'Trigger on the live tables and the catalog: when anybody but workq writes to them, the database''s queues are loaded into shared memory anew after that transaction.';
 
-CREATE TRIGGER foreign_write AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.queues
+CREATE TRIGGER foreign_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.queues
     FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
-CREATE TRIGGER foreign_write AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.keys
+CREATE TRIGGER foreign_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.keys
     FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
-CREATE TRIGGER foreign_write AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.grants
+CREATE TRIGGER foreign_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.grants
     FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
-CREATE TRIGGER foreign_write AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.ready
+CREATE TRIGGER foreign_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.ready
     FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
-CREATE TRIGGER foreign_write AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.leases
+CREATE TRIGGER foreign_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.leases
     FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
-CREATE TRIGGER foreign_write AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.scheduled
+CREATE TRIGGER foreign_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.scheduled
     FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
-CREATE TRIGGER foreign_write AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.held
+CREATE TRIGGER foreign_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.held
     FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
-CREATE TRIGGER foreign_write AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.dedup
+CREATE TRIGGER foreign_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.dedup
     FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
 ALTER TABLE workq.queues ENABLE ALWAYS TRIGGER foreign_write;
 ALTER TABLE workq.keys ENABLE ALWAYS TRIGGER foreign_write;
@@ -311,6 +312,33 @@ ALTER TABLE workq.leases ENABLE ALWAYS TRIGGER foreign_write;
 ALTER TABLE workq.scheduled ENABLE ALWAYS TRIGGER foreign_write;
 ALTER TABLE workq.held ENABLE ALWAYS TRIGGER foreign_write;
 ALTER TABLE workq.dedup ENABLE ALWAYS TRIGGER foreign_write;
+
+/* Logical replication's apply worker fires triggers for rows only, and only
+ * those that are enabled for it; nobody else fires these. */
+CREATE TRIGGER foreign_apply BEFORE INSERT OR UPDATE OR DELETE ON workq.queues
+    FOR EACH ROW EXECUTE FUNCTION workq.foreign_write();
+CREATE TRIGGER foreign_apply BEFORE INSERT OR UPDATE OR DELETE ON workq.keys
+    FOR EACH ROW EXECUTE FUNCTION workq.foreign_write();
+CREATE TRIGGER foreign_apply BEFORE INSERT OR UPDATE OR DELETE ON workq.grants
+    FOR EACH ROW EXECUTE FUNCTION workq.foreign_write();
+CREATE TRIGGER foreign_apply BEFORE INSERT OR UPDATE OR DELETE ON workq.ready
+    FOR EACH ROW EXECUTE FUNCTION workq.foreign_write();
+CREATE TRIGGER foreign_apply BEFORE INSERT OR UPDATE OR DELETE ON workq.leases
+    FOR EACH ROW EXECUTE FUNCTION workq.foreign_write();
+CREATE TRIGGER foreign_apply BEFORE INSERT OR UPDATE OR DELETE ON workq.scheduled
+    FOR EACH ROW EXECUTE FUNCTION workq.foreign_write();
+CREATE TRIGGER foreign_apply BEFORE INSERT OR UPDATE OR DELETE ON workq.held
+    FOR EACH ROW EXECUTE FUNCTION workq.foreign_write();
+CREATE TRIGGER foreign_apply BEFORE INSERT OR UPDATE OR DELETE ON workq.dedup
+    FOR EACH ROW EXECUTE FUNCTION workq.foreign_write();
+ALTER TABLE workq.queues ENABLE REPLICA TRIGGER foreign_apply;
+ALTER TABLE workq.keys ENABLE REPLICA TRIGGER foreign_apply;
+ALTER TABLE workq.grants ENABLE REPLICA TRIGGER foreign_apply;
+ALTER TABLE workq.ready ENABLE REPLICA TRIGGER foreign_apply;
+ALTER TABLE workq.leases ENABLE REPLICA TRIGGER foreign_apply;
+ALTER TABLE workq.scheduled ENABLE REPLICA TRIGGER foreign_apply;
+ALTER TABLE workq.held ENABLE REPLICA TRIGGER foreign_apply;
+ALTER TABLE workq.dedup ENABLE REPLICA TRIGGER foreign_apply;
 
 /* ------------------------------------------------------------------------
  * Dump and restore.  Segments are not members of the extension, so they are

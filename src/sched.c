@@ -286,6 +286,7 @@ sched_hint_publish(WorkqHint *hint, WorkqPos pos)
 static void
 walk_begin(WorkqWalk *walk, int queue, WorkqHint *hint)
 {
+	walk->subid = GetCurrentSubTransactionId();
 	walk->queue = queue;
 	walk->lane = -1;
 	walk->hint = hint;
@@ -331,20 +332,29 @@ walk_end(WorkqWalk *walk)
 }
 
 /*
- * After an error: nothing was learnt, just give the roles and pins back.
+ * After an error: nothing was learnt, just give the roles and pins back.  The
+ * rollback of a subtransaction ends the walks that were begun in it; others go
+ * on, for we may be in the middle of one (an index's function that catches an
+ * error).  InvalidSubTransactionId: all.
  */
 void
-workq_sched_end_walks(void)
+workq_sched_end_walks(SubTransactionId subid)
 {
+	WorkqWalk **link = &open_walks;
 	TimestampTz now = open_walks != NULL ? workq_now() : 0;
 
-	while (open_walks != NULL)
+	while (*link != NULL)
 	{
-		WorkqWalk  *walk = open_walks;
+		WorkqWalk  *walk = *link;
 		SchedQueue *queue = &sched_queues[walk->queue];
 		WorkqPolicy policy = sched_policy(queue);
 
-		open_walks = walk->next;
+		if (subid != InvalidSubTransactionId && walk->subid != subid)
+		{
+			link = &walk->next;
+			continue;
+		}
+		*link = walk->next;
 		LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
 		if (walk->hint == NULL)
 			workq_policy_lane_ready(&policy, walk->lane, now, now);
@@ -482,6 +492,7 @@ workq_sched_set_aside(int queue, int lane)
 	WorkqWalk  *aside = MemoryContextAllocZero(TopTransactionContext,
 											   sizeof(WorkqWalk));
 
+	aside->subid = GetCurrentSubTransactionId();
 	aside->queue = queue;
 	aside->lane = lane;
 	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);

@@ -43,6 +43,12 @@ extern void workq_segment_ensure(int64 upto);
  */
 extern void workq_segment_run(void);
 
+/*
+ * In a transaction with an active snapshot: make some of the segments that are
+ * missing (segment_make.c).  Returns whether there are more to make.
+ */
+extern bool workq_segment_make(void);
+
 /* Does anybody in this database ask for a segment? */
 extern bool workq_segment_wanted(void);
 

@@ -1,6 +1,6 @@
 -- What CREATE EXTENSION makes: functions, tables, what C knows of them.
 BEGIN;
-SELECT plan(34);
+SELECT plan(35);
 
 CREATE TEMP VIEW ours AS
 SELECT p.*, n.nspname FROM pg_proc p
@@ -78,9 +78,13 @@ SELECT is((SELECT relreplident::text FROM pg_class WHERE oid = 'workq.ready'::re
 
 -- foreign hands
 SELECT set_eq($$SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgfoid = 'workq.foreign_write()'::regprocedure AND tgenabled = 'A'
-    AND tgtype = 4 + 8 + 16 + 32$$,
+    AND tgtype = 2 + 4 + 8 + 16 + 32$$,
     ARRAY['workq.queues', 'workq.keys', 'workq.grants', 'workq.ready', 'workq.leases', 'workq.scheduled', 'workq.held', 'workq.dedup'],
-    'ENABLE ALWAYS statement triggers on insert, update, delete, truncate');
+    'ENABLE ALWAYS statement triggers before insert, update, delete, truncate');
+SELECT set_eq($$SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgfoid = 'workq.foreign_write()'::regprocedure AND tgenabled = 'R'
+    AND tgtype = 1 + 2 + 4 + 8 + 16$$,
+    ARRAY['workq.queues', 'workq.keys', 'workq.grants', 'workq.ready', 'workq.leases', 'workq.scheduled', 'workq.held', 'workq.dedup'],
+    'ENABLE REPLICA row triggers before insert, update, delete');
 
 -- what is dumped
 SELECT set_eq($$SELECT unnest(extconfig)::regclass::text FROM pg_extension WHERE extname = 'workq'$$,
