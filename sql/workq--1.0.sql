@@ -130,14 +130,17 @@ CREATE TABLE workq.claims (
     worker          text        COLLATE pg_catalog."C",
     decision        text        COLLATE pg_catalog."C",
     fairness_key    text        COLLATE pg_catalog."C",
-    reason          text
+    reason          text,
+    body            jsonb
 ) PARTITION BY RANGE (job_id);
 
 CREATE TABLE workq.responses (
     job_id          bigint      NOT NULL,
     at              timestamptz NOT NULL,
+    writer          xid8        NOT NULL,
     queue_id        integer     NOT NULL,
     attempt         integer     NOT NULL,
+    number          integer     NOT NULL,
     claim_id        uuid,
     outcome         text        NOT NULL COLLATE pg_catalog."C",
     worker          text        COLLATE pg_catalog."C",
@@ -576,6 +579,53 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_release_batch(uuid[], interval, text, text) IS
 'workq_release for up to 100000 claims. Returns a row per element in the order given: ord (from 1), claim_id, status (ok, repeated or lost), sqlstate (NULL or WQ001); deadline is NULL. With on_lost => error a lost claim is an error instead. Needs the right to claim. Errors: those of workq_release.';
 
+CREATE FUNCTION workq_report_error(claim_id uuid, code text, message text DEFAULT NULL, body jsonb DEFAULT NULL, on_lost text DEFAULT 'error')
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'workq_report_error'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_report_error(uuid, text, text, jsonb, text) IS
+'Ends a claim: the work was done and its verdict is a business error. Final: the job is done and never retried. code: 1 to 255 bytes; message: up to 8192 bytes; body: up to 64 MB as jsonb. Returns true, false if this claim has reported an error before (nothing changes, the first stays), and NULL if the claim is lost and on_lost is report rather than error. Needs the right to claim. Errors: WQ001 the claim is lost, 42501, 22004/22023/54000 bad argument.';
+
+CREATE FUNCTION workq_report_error_batch(
+    claim_ids uuid[],
+    codes text[],
+    messages text[] DEFAULT NULL,
+    bodies jsonb[] DEFAULT NULL,
+    on_lost text DEFAULT 'report')
+RETURNS TABLE(ord integer, claim_id uuid, status text, sqlstate text, deadline timestamptz)
+AS 'MODULE_PATHNAME', 'workq_report_error_batch'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_report_error_batch(uuid[], text[], text[], jsonb[], text) IS
+'workq_report_error for up to 100000 claims. codes, messages, bodies: as many as claim_ids; messages and bodies may be NULL. Returns a row per element in the order given: ord (from 1), claim_id, status (ok, repeated or lost), sqlstate (NULL or WQ001); deadline is NULL. With on_lost => error a lost claim is an error instead. Needs the right to claim. Errors: those of workq_report_error, 2202E arrays of different lengths.';
+
+CREATE FUNCTION workq_report_status(claim_id uuid, value jsonb, on_lost text DEFAULT 'error')
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'workq_report_status'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_report_status(uuid, jsonb, text) IS
+'Ends a claim: the work was done and its verdict is a business status. Final: the job is done and never retried. value: up to 64 MB as jsonb. Returns true, false if this claim has reported a status before (nothing changes, the first stays), and NULL if the claim is lost and on_lost is report rather than error. Needs the right to claim. Errors: WQ001 the claim is lost, 42501, 22004/22023/54000 bad argument.';
+
+CREATE FUNCTION workq_report_status_batch(claim_ids uuid[], "values" jsonb[], on_lost text DEFAULT 'report')
+RETURNS TABLE(ord integer, claim_id uuid, status text, sqlstate text, deadline timestamptz)
+AS 'MODULE_PATHNAME', 'workq_report_status_batch'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_report_status_batch(uuid[], jsonb[], text) IS
+'workq_report_status for up to 100000 claims. values: as many as claim_ids. Returns a row per element in the order given: ord (from 1), claim_id, status (ok, repeated or lost), sqlstate (NULL or WQ001); deadline is NULL. With on_lost => error a lost claim is an error instead. Needs the right to claim. Errors: those of workq_report_status, 2202E arrays of different lengths.';
+
+CREATE FUNCTION workq_park(claim_id uuid, reason text DEFAULT NULL, on_lost text DEFAULT 'error')
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'workq_park'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_park(uuid, text, text) IS
+'Ends a claim: the job waits for something outside and is set aside, with no lease, until workq_unpark. No failure is counted; attempt counts claims and goes on from where it was. The job keeps its deduplication key. reason: up to 8192 bytes. Returns true, false if this claim has been parked before (nothing changes), and NULL if the claim is lost and on_lost is report rather than error. Needs the right to claim. Errors: WQ001 the claim is lost, 42501, 22004/22023/54000 bad argument.';
+
+CREATE FUNCTION workq_park_batch(claim_ids uuid[], reason text DEFAULT NULL, on_lost text DEFAULT 'report')
+RETURNS TABLE(ord integer, claim_id uuid, status text, sqlstate text, deadline timestamptz)
+AS 'MODULE_PATHNAME', 'workq_park_batch'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_park_batch(uuid[], text, text) IS
+'workq_park for up to 100000 claims. Returns a row per element in the order given: ord (from 1), claim_id, status (ok, repeated or lost), sqlstate (NULL or WQ001); deadline is NULL. With on_lost => error a lost claim is an error instead. Needs the right to claim. Errors: those of workq_park.';
+
 /* ------------------------------------------------------------------------
  * Jobs
  * ------------------------------------------------------------------------ */
@@ -614,6 +664,20 @@ AS 'MODULE_PATHNAME', 'workq_requeue_all'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_requeue_all(text, integer) IS
 'Makes all held (dead and parked) jobs of a queue ready again, or at most max_jobs (at least 1) of them, lowest job id first. Skips those that others have in hand. Returns how many. Needs the right to manage the queue. Errors: 42704 no such queue, 42501, 22004/22023/54000 bad argument.';
+
+CREATE FUNCTION workq_unpark(job_id bigint, payload jsonb DEFAULT NULL, delay interval DEFAULT NULL)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'workq_unpark'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_unpark(bigint, jsonb, interval) IS
+'Makes a parked job ready again, at the end of its lane, or due after delay (0 to 10 years). payload: up to 64 MB as jsonb; claims return it from then on instead of the one that was enqueued, which stays in the log; NULL leaves it as it is. failures stay counted. Returns true, or false if the job is not parked. Needs the right to manage the queue. Errors: 42704 no such job, 42501, 22004/22023/22008/54000 bad argument.';
+
+CREATE FUNCTION workq_unpark_batch(job_ids bigint[], payloads jsonb[] DEFAULT NULL, delay interval DEFAULT NULL)
+RETURNS TABLE(ord integer, job_id bigint, status text, sqlstate text)
+AS 'MODULE_PATHNAME', 'workq_unpark_batch'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_unpark_batch(bigint[], jsonb[], interval) IS
+'workq_unpark for up to 100000 jobs. payloads: as many as job_ids, or NULL. Returns a row per element in the order given: ord (from 1), job_id, status (unparked, not_parked or not_found), sqlstate (NULL or 42704). Needs the right to manage the queues. Errors: 42501, 22004/22023/22008/54000 bad argument, 2202E arrays of different lengths.';
 
 CREATE FUNCTION workq_purge(queue text, confirm boolean DEFAULT false, scheduled boolean DEFAULT false)
 RETURNS bigint

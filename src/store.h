@@ -206,6 +206,7 @@ typedef struct WorkqJobRow
 	char	   *lane;			/* NULL is "" */
 	char	   *dedup_key;
 	char	   *correlation;
+	Jsonb	   *options;		/* what was given for this job alone */
 } WorkqJobRow;
 
 /* A row of workq.claims.  Times that are absent are DT_NOBEGIN. */
@@ -235,6 +236,7 @@ typedef struct WorkqEvent
 	const char *decision;
 	const char *fairness_key;
 	const char *reason;
+	const Jsonb *body;			/* progress, checkpoint; unparked: payload */
 } WorkqEvent;
 
 /* A row of workq.responses. */
@@ -244,6 +246,8 @@ typedef struct WorkqResponse
 	TimestampTz at;
 	int32		queue_id;
 	int32		attempt;
+	int32		number;			/* of the job's last event before it */
+	uint64		writer;			/* full transaction id; filled in */
 	bool		has_claim;
 	pg_uuid_t	claim_id;
 	const char *outcome;
@@ -277,6 +281,14 @@ extern bool workq_store_hold_segment(WorkqStore *store, int64 job_id);
 /* Read the log of one job; palloc'd.  False or NIL when there is nothing. */
 extern bool workq_store_job(WorkqStore *store, int64 job_id, WorkqJobRow *row);
 extern List *workq_store_events(WorkqStore *store, int64 job_id);
+
+/*
+ * The payload that was given when the job was unparked, the last one; NULL
+ * when there is none.  Jobs that have one are flagged WORKQ_JOB_PAYLOAD.
+ */
+extern Jsonb *workq_store_new_payload(WorkqStore *store, int64 job_id);
+
+/* Oldest first. */
 extern List *workq_store_responses(WorkqStore *store, int64 job_id);
 
 #endif							/* WORKQ_STORE_H */

@@ -56,6 +56,8 @@ typedef enum WorkqRight
 #define WORKQ_JOB_HOLD_LEASE	0x0002	/* failed, waits for its lease's end */
 #define WORKQ_JOB_CANCEL		0x0004	/* cancel requested while leased */
 #define WORKQ_JOB_CORRELATED	0x0008	/* was given a correlation */
+#define WORKQ_JOB_RETRY			0x0100	/* has a retry policy of its own */
+#define WORKQ_JOB_PAYLOAD		0x0200	/* has a newer payload in the log */
 
 typedef enum WorkqFairnessKey
 {
