@@ -98,6 +98,11 @@ settle_pg()
 {
 	local common
 
+	# In a shell with a private cluster's environment, pg_config is that of the
+	# private installation, which must not be made from itself.
+	case $(command -v "$PG_CONFIG") in
+	"$RUN"/*) PG_CONFIG=$(type -ap pg_config | grep -vF "$RUN/" | head -n 1) ;;
+	esac
 	command -v "$PG_CONFIG" >/dev/null ||
 		die "no pg_config found: run \"make deps\", or set PG_CONFIG"
 	SYS_BIN=$("$PG_CONFIG" --bindir)

@@ -328,15 +328,16 @@ workq_check(PG_FUNCTION_ARGS)
 	memset(&check, 0, sizeof(check));
 	workq_compat_init_srf(fcinfo);
 	check.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	instance = workq_sched_instance();
-	check.instance = instance - sched_shared->instances;
 	check.queues = make_hash("workq check queues", sizeof(int32),
 							 sizeof(QueueCount));
 	check.lanes = make_hash("workq check lanes", sizeof(LaneCountKey),
 							sizeof(LaneCount));
 
+	/* with the lock in hand, what is stale gets loaded */
 	gate = workq_store_oid(WORKQ_REL_READY);
 	LockRelationOid(gate, ShareRowExclusiveLock);
+	instance = workq_sched_instance();
+	check.instance = instance - sched_shared->instances;
 	count_table(&check, WORKQ_REL_READY);
 	count_table(&check, WORKQ_REL_LEASES);
 	count_table(&check, WORKQ_REL_SCHEDULED);

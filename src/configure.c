@@ -196,6 +196,7 @@ workq_configure_end(WorkqQueueChange *change, bool changed, const char *event,
 bool
 workq_configure_create(const char *name)
 {
+	WorkqInstance *instance = workq_sched_instance();
 	WorkqStore *store = workq_store_open();
 	WorkqQueueInfo *queue = palloc0(sizeof(WorkqQueueInfo));
 	bool		created;
@@ -220,6 +221,8 @@ workq_configure_create(const char *name)
 					 errhint("Drop a queue, or raise workq.max_queues in postgresql.conf and restart the server.")));
 		workq_catalog_policy(store, queue, "created", queue->created_at,
 							 describe(queue, NULL));
+		workq_xact_queue_created(workq_sched_queue(instance, queue->queue_id,
+												   &queue->settings));
 	}
 	workq_store_close(store);
 	if (created)

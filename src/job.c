@@ -709,10 +709,11 @@ json_time(StringInfo out, const char *name, TimestampTz value)
 }
 
 /*
- * The job's events as a JSON array, oldest first.
+ * The job's events as a JSON array, oldest first.  Claim ids are for those who
+ * may claim.
  */
 static Datum
-history_of(const WorkqFoundJob *found)
+history_of(const WorkqFoundJob *found, bool claim_ids)
 {
 	StringInfoData out;
 	ListCell   *lc;
@@ -733,7 +734,7 @@ history_of(const WorkqFoundJob *found)
 		json_time(&out, "at", event->at);
 		appendStringInfo(&out, ", \"attempt\": %d, \"failures\": %d",
 						 event->attempt, event->failures);
-		if (event->has_claim)
+		if (event->has_claim && claim_ids)
 			json_field(&out, "claim_id", workq_claim_id_text(&event->claim_id));
 		json_field(&out, "worker", event->worker);
 		json_time(&out, "deadline", event->deadline);
@@ -872,7 +873,7 @@ workq_job(PG_FUNCTION_ARGS)
 	put_jsonb(&out, response != NULL ? response->body : NULL, payload);
 	put_text(&out, response != NULL ? response->code : NULL);
 	put_text(&out, response != NULL ? response->message : NULL);
-	put(&out, history_of(&found), true);
+	put(&out, history_of(&found, payload), true);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, out.values,
 						 out.nulls);
 	workq_store_close(store);

@@ -746,6 +746,7 @@ publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 		case WORKQ_CHANGE_UNDONE:
 		case WORKQ_CHANGE_SETTINGS:
 		case WORKQ_CHANGE_KEYS:
+		case WORKQ_CHANGE_CREATED:
 		case WORKQ_CHANGE_DROP:
 		case WORKQ_CHANGE_FOREIGN:
 			break;
@@ -798,6 +799,7 @@ publish_abort(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 		case WORKQ_CHANGE_UNDONE:
 		case WORKQ_CHANGE_SETTINGS:
 		case WORKQ_CHANGE_KEYS:
+		case WORKQ_CHANGE_CREATED:
 		case WORKQ_CHANGE_DROP:
 		case WORKQ_CHANGE_FOREIGN:
 			break;
@@ -909,7 +911,7 @@ worker_detach(int code, Datum arg)
 	LWLockAcquire(&sched_shared->control, LW_EXCLUSIVE);
 	for (i = 0; i < WORKQ_MAX_INSTANCES; i++)
 	{
-		if (sched_shared->instances[i].worker == MyProc->pgprocno)
+		if (sched_shared->instances[i].worker == workq_compat_my_procno())
 			sched_shared->instances[i].worker = -1;
 	}
 	LWLockRelease(&sched_shared->control);
@@ -927,7 +929,7 @@ workq_sched_worker_attach(WorkqInstance *instance)
 	}
 	LWLockAcquire(&sched_shared->control, LW_EXCLUSIVE);
 	pg_atomic_write_u64(&instance->worker_until, (uint64) DT_NOBEGIN);
-	instance->worker = MyProc->pgprocno;
+	instance->worker = workq_compat_my_procno();
 	LWLockRelease(&sched_shared->control);
 }
 

@@ -23,6 +23,7 @@
 #include "utils/memutils.h"
 
 #include "guc.h"
+#include "queue.h"
 #include "sched_int.h"
 #include "store.h"
 #include "xact.h"
@@ -60,12 +61,16 @@ reset_queues(int instance)
 static void
 load_row(int instance, WorkqRelation table, const WorkqJob *job, WorkqPos pos)
 {
-	int			q = sched_queue_find(instance, job->queue_id, true);
+	int			q;
 	SchedQueue *queue;
 	WorkqPolicy policy;
 	TimestampTz now = workq_now();
 	int			lane = -1;
 
+	/* rows of no queue: somebody restored a part; workq_check() tells */
+	if (workq_queue_by_id(job->queue_id, true) == NULL)
+		return;
+	q = sched_queue_find(instance, job->queue_id, true);
 	if (q < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),

@@ -273,6 +273,12 @@ workq_xact_keys(int32 queue_id)
 }
 
 void
+workq_xact_queue_created(int queue)
+{
+	workq_xact_change(WORKQ_CHANGE_CREATED, queue, -1);
+}
+
+void
 workq_xact_queue_dropped(int32 queue_id)
 {
 	int			queue = workq_sched_find_queue(queue_id);
@@ -305,13 +311,24 @@ workq_xact_foreign(void)
  * ------------------------------------------------------------------------ */
 
 /*
+ * Does this change take its queue out of shared memory?
+ */
+static bool
+takes_out(const WorkqChange *change, bool commit)
+{
+	return change->kind == (commit ? WORKQ_CHANGE_DROP : WORKQ_CHANGE_CREATED);
+}
+
+/*
  * Publish the list from start on, and cut it there.  Runs of changes of one
- * queue are published under one hold of its lock, but not without end.
+ * queue are published under one hold of its lock, but not without end.  Queues
+ * go last: other changes refer to them.
  */
 static void
 publish(int start, bool commit)
 {
 	bool		foreign = false;
+	int			gone = 0;
 	int			i = start;
 
 	while (i < n_changes)
@@ -324,21 +341,29 @@ publish(int start, bool commit)
 		else if (change->kind == WORKQ_CHANGE_SETTINGS && commit)
 			workq_sched_set_settings(change->queue,
 									 &settings[change->pos.job_id]);
-		else if (change->kind == WORKQ_CHANGE_KEYS && commit)
+		else if (change->kind == WORKQ_CHANGE_KEYS)
+		{
+			/* at abort, too: our own claims have gone by what is undone */
 			workq_sched_keys_changed(change->queue);
-		else if (change->kind == WORKQ_CHANGE_DROP && commit)
-			workq_sched_drop_queue(change->queue);
+		}
+		else if (takes_out(change, commit))
+			gone++;
 		else
 		{
 			while (i + n < n_changes && n < 64 &&
 				   changes[i + n].queue == change->queue &&
 				   changes[i + n].kind != WORKQ_CHANGE_SETTINGS &&
 				   changes[i + n].kind != WORKQ_CHANGE_KEYS &&
-				   changes[i + n].kind != WORKQ_CHANGE_DROP)
+				   !takes_out(&changes[i + n], commit))
 				n++;
 			workq_sched_publish(change, n, commit);
 		}
 		i += n;
+	}
+	for (i = start; gone > 0 && i < n_changes; i++)
+	{
+		if (takes_out(&changes[i], commit))
+			workq_sched_drop_queue(changes[i].queue);
 	}
 	n_changes = start;
 	run_length = 0;

@@ -51,8 +51,10 @@ typedef struct WorkqFreed
 /* All of a queue's; returns how many lanes.  Valid until the next change. */
 extern int	workq_xact_freed(int queue, WorkqFreed **freed);
 
-/* Catalog changes; take effect in shared memory at commit. */
+/* Catalog changes; take effect in shared memory at commit.  A queue that was
+ * created gives its number back at abort. */
 extern void workq_xact_queue_settings(int32 queue_id, const WorkqSettings *own);
+extern void workq_xact_queue_created(int queue);
 extern void workq_xact_queue_dropped(int32 queue_id);
 extern void workq_xact_keys(int32 queue_id);
 

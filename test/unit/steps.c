@@ -12,7 +12,7 @@
 #include "steps.h"
 
 #define MAX_CLAIMS	64
-#define FIRST_GROUP	24			/* records from here on are groups */
+#define N_GROUPS	4			/* the first records are for groups */
 
 /* The state of a run. */
 typedef struct Run
@@ -102,13 +102,14 @@ count(Run *run, int what)
 static int
 any_lane(Run *run, bool group)
 {
-	int			n = group ? MODEL_LANES - FIRST_GROUP : FIRST_GROUP;
+	int			first = group ? 0 : N_GROUPS;
+	int			n = group ? N_GROUPS : MODEL_LANES - N_GROUPS;
 	int			at = below(run, n);
 	int			k;
 
 	for (k = 0; k < n; k++)
 	{
-		int			i = (group ? FIRST_GROUP : 0) + (at + k) % n;
+		int			i = first + (at + k) % n;
 
 		if (run->model.lane[i].used)
 			return i;
@@ -283,12 +284,12 @@ step_add(Run *run)
 	{
 		if (one_in(run, 4))
 		{
-			for (k = FIRST_GROUP; k < MODEL_LANES; k++)
+			for (k = 0; k < N_GROUPS; k++)
 			{
 				if (!run->model.lane[k].used)
 					break;
 			}
-			if (k == MODEL_LANES || top_lanes(run) >= 12)
+			if (k == N_GROUPS || top_lanes(run) >= 12)
 				return;
 			workq_policy_group_add(&run->policy, k, weight);
 			model_add(&run->model, k, true, -1, weight, -1);
@@ -300,12 +301,12 @@ step_add(Run *run)
 	}
 	if (group < 0 && top_lanes(run) >= 12)
 		return;
-	for (k = 0; k < FIRST_GROUP; k++)
+	for (k = N_GROUPS; k < MODEL_LANES; k++)
 	{
 		if (!run->model.lane[k].used)
 			break;
 	}
-	if (k == FIRST_GROUP)
+	if (k == MODEL_LANES)
 		return;
 	workq_policy_lane_add(&run->policy, k, group, weight, cap);
 	model_add(&run->model, k, false, group, weight, cap);

@@ -270,7 +270,31 @@ after_load(void)
 		last = since[lane];
 	}
 	tap_equal(wrong, 0, "after a load the oldest go first, once each");
+	tap_ok(cost_worst(w, 1000) < 1000, "after a load lanes are sorted once");
 	consistent(w, "after a load");
+	world_free(w);
+}
+
+static void
+equal_clocks(void)
+{
+	WorkqPolicyParams params = world_params();
+	World	   *w;
+	int			wrong = 0;
+	int			i;
+
+	params.starvation_age = MINUTE;
+	w = world_new(1000, &params);
+	world_add(w, 1000, NULL);
+	for (i = 0; i < 1000; i++)
+	{
+		w->jobs[i] = 10;
+		workq_policy_lane_ready(&w->policy, i, w->now,
+								w->now - (2 + i % 2) * MINUTE);
+	}
+	for (i = 0; i < 1000; i++)
+		wrong += world_serve(w) != i % 500 * 2 + (i < 500);
+	tap_equal(wrong, 0, "of equal clocks the first to come goes first");
 	world_free(w);
 }
 
@@ -503,6 +527,7 @@ main(void)
 	old_but_capped();
 	promotion_is_bounded();
 	after_load();
+	equal_clocks();
 	strict();
 	after_pause();
 	weights_at_run_time();
