@@ -41,7 +41,7 @@
 /* the event by which each kind is recorded, which a repetition looks for */
 static const char *const report_events[] = {
 	"renewed", "acked", "failed", "released", "business_error", "status",
-	"parked", "progress", "checkpoint"
+	"parked", "progress", "checkpoint", ""
 };
 
 /* What a verb needs to know of the claim's queue. */
@@ -49,6 +49,7 @@ typedef struct ClaimQueue
 {
 	int			number;
 	int64		settings[WORKQ_N_SETTINGS];
+	const WorkqQueueInfo *info; /* valid until the next lookup */
 } ClaimQueue;
 
 /* ------------------------------------------------------------------------
@@ -162,6 +163,7 @@ claim_queue(WorkqCall *call, int32 queue_id, ClaimQueue *queue)
 		queue->settings[i] = workq_queue_setting(info, i);
 	queue->number = workq_sched_queue(call->instance, queue_id,
 									  &info->settings);
+	queue->info = info;
 	return true;
 }
 
@@ -169,7 +171,7 @@ static bool
 ends_claim(WorkqReportKind kind)
 {
 	return kind != WORKQ_REPORT_RENEW && kind != WORKQ_REPORT_PROGRESS &&
-		kind != WORKQ_REPORT_CHECKPOINT;
+		kind != WORKQ_REPORT_CHECKPOINT && kind != WORKQ_REPORT_LOOK;
 }
 
 /*
@@ -576,8 +578,8 @@ end_claim(WorkqCall *call, const ClaimQueue *queue, WorkqLease *lease,
 	e.at = Max(call->now, lease->claimed_at);
 	if (report->kind == WORKQ_REPORT_FAIL)
 	{
-		workq_verdict_of_fault(call->store, queue->settings, &lease->job,
-							   report, &verdict);
+		workq_verdict_of_fault(call->store, queue->info, &lease->job, report,
+							   &verdict);
 		if (report->hold_lease && verdict.kind == WORKQ_VERDICT_RETRY &&
 			!(lease->job.flags & WORKQ_JOB_CANCEL))
 			return hold_failed(&e, tid);
@@ -608,8 +610,41 @@ end_claim(WorkqCall *call, const ClaimQueue *queue, WorkqLease *lease,
 		case WORKQ_REPORT_RENEW:
 		case WORKQ_REPORT_PROGRESS:
 		case WORKQ_REPORT_CHECKPOINT:
+		case WORKQ_REPORT_LOOK:
 			break;
 	}
+	return true;
+}
+
+/*
+ * Before anything else: its segment, held to the end of the transaction.
+ */
+static bool
+hold_claim(WorkqCall *call, int64 job_id, WorkqAnswer *answer)
+{
+	answer->status = WORKQ_ANSWER_OK;
+	answer->deadline = DT_NOBEGIN;
+	answer->detail = NULL;
+	if (workq_store_hold_segment(call->store, job_id))
+		return true;
+	answer->status = WORKQ_ANSWER_LOST;
+	answer->detail = "The claim is unknown.";
+	return false;
+}
+
+bool
+workq_outcome_look(WorkqCall *call, const WorkqReport *report,
+				   WorkqLease *lease, const WorkqQueueInfo **queue,
+				   WorkqAnswer *answer)
+{
+	int64		job_id = workq_claim_id_job(report->claim_id);
+	ItemPointerData tid;
+	ClaimQueue	claim;
+
+	if (!hold_claim(call, job_id, answer) ||
+		!find_claim(call, job_id, report, lease, &tid, &claim, answer))
+		return false;
+	*queue = claim.info;
 	return true;
 }
 
@@ -623,15 +658,8 @@ workq_outcome_act(WorkqCall *call, const WorkqReport *report,
 	ClaimQueue	queue;
 	bool		done = false;
 
-	answer->status = WORKQ_ANSWER_OK;
-	answer->deadline = DT_NOBEGIN;
-	answer->detail = NULL;
-	if (!workq_store_hold_segment(call->store, job_id))
-	{
-		answer->status = WORKQ_ANSWER_LOST;
-		answer->detail = "The claim is unknown.";
+	if (!hold_claim(call, job_id, answer))
 		return;
-	}
 	while (!done)
 	{
 		CHECK_FOR_INTERRUPTS();

@@ -8,6 +8,7 @@
 #ifndef WORKQ_OUTCOME_H
 #define WORKQ_OUTCOME_H
 
+#include "queue.h"
 #include "sched.h"
 #include "store.h"
 
@@ -22,7 +23,8 @@ typedef enum WorkqReportKind
 	WORKQ_REPORT_STATUS,		/* the other one */
 	WORKQ_REPORT_PARK,
 	WORKQ_REPORT_PROGRESS,		/* these two do not end the claim */
-	WORKQ_REPORT_CHECKPOINT
+	WORKQ_REPORT_CHECKPOINT,
+	WORKQ_REPORT_LOOK			/* changes nothing */
 } WorkqReportKind;
 
 /* What a holder says of one claim. */
@@ -67,6 +69,15 @@ typedef struct WorkqCall
 /* Do what a holder says of one claim. */
 extern void workq_outcome_act(WorkqCall *call, const WorkqReport *report,
 							  WorkqAnswer *answer);
+
+/*
+ * Only find the claim, with the queue as the cache has it.  False: it is lost,
+ * *answer says how.
+ */
+extern bool workq_outcome_look(WorkqCall *call, const WorkqReport *report,
+							   WorkqLease *lease,
+							   const WorkqQueueInfo **queue,
+							   WorkqAnswer *answer);
 
 /*
  * Move a job whose live row has been deleted into its next state, and append

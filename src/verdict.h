@@ -9,6 +9,7 @@
 #define WORKQ_VERDICT_H
 
 #include "outcome.h"
+#include "queue.h"
 
 typedef enum WorkqVerdictKind
 {
@@ -29,9 +30,10 @@ typedef struct WorkqVerdict
 
 /*
  * Judge a fault of a leased job that has not been counted in job->failures.
- * settings are those that hold for its queue, in the order of WorkqSettingId.
+ * All of the verdict is palloc'd or static.
  */
-extern void workq_verdict_of_fault(WorkqStore *store, const int64 *settings,
+extern void workq_verdict_of_fault(WorkqStore *store,
+								   const WorkqQueueInfo *queue,
 								   const WorkqJob *job,
 								   const WorkqReport *report,
 								   WorkqVerdict *verdict);

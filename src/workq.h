@@ -28,6 +28,7 @@
 #define WORKQ_MAX_ATTEMPTS		1000000
 #define WORKQ_MAX_INTERVAL		INT64CONST(315576000000000) /* 10 years, us */
 #define WORKQ_DEFAULT_LEASE		INT64CONST(300000000)	/* 5 minutes, us */
+#define WORKQ_MAX_RULES			100		/* in an error map */
 #define WORKQ_PRIORITIES		3
 
 /* separates tenant and binding in the lane of a tenant-and-binding queue */
@@ -120,6 +121,10 @@ typedef enum WorkqSettingId
 	WORKQ_SET_MAX_ATTEMPTS,
 	WORKQ_SET_RETRY_BASE,
 	WORKQ_SET_RETRY_CAP,
+	WORKQ_SET_RETRY_KIND,
+	WORKQ_SET_RETRY_FACTOR,
+	WORKQ_SET_RETRY_JITTER,
+	WORKQ_SET_TRUST,
 	WORKQ_N_SETTINGS
 } WorkqSettingId;
 
@@ -136,5 +141,10 @@ typedef struct WorkqSettings
 #define WORKQ_STRATEGY_DRR		1
 #define WORKQ_STARVATION_BOUNDED 0
 #define WORKQ_STARVATION_STRICT	1
+#define WORKQ_RETRY_EXPONENTIAL	0
+#define WORKQ_RETRY_FIXED		1
+#define WORKQ_RETRY_NONE		2
+#define WORKQ_TRUST_ENGINE		0
+#define WORKQ_TRUST_WORKER		1
 
 #endif							/* WORKQ_H */

@@ -92,6 +92,7 @@ INSERT INTO verbs (v, s) VALUES
     ('workq_report_error_batch', 'SELECT workq_report_error_batch(ARRAY[$c]::uuid[], ''{E}'')'),
     ('workq_report_status', 'SELECT workq_report_status($c, ''1'')'),
     ('workq_report_status_batch', 'SELECT workq_report_status_batch(ARRAY[$c]::uuid[], ''{1}'')'),
+    ('workq_claim_policy', 'SELECT workq_claim_policy($c)'),
     ('workq_park', 'SELECT workq_park($c)'),
     ('workq_park_batch', 'SELECT workq_park_batch(ARRAY[$c]::uuid[])'),
     ('workq_unpark', 'SELECT workq_unpark($d)'),
@@ -105,6 +106,8 @@ INSERT INTO verbs (v, s) VALUES
     ('workq_job', 'SELECT workq_job($d)'),
     ('workq_configure', 'SELECT workq_configure($q, quantum => 2)'),
     ('workq_set_key', 'SELECT workq_set_key($q, ''k'', 2)'),
+    ('workq_map_error', 'SELECT workq_map_error($q, ''E%'', ''dead'')'),
+    ('workq_unmap_error', 'SELECT workq_unmap_error($q, ''E%'')'),
     ('workq_reset', 'SELECT workq_reset($q)'),
     ('workq_pause', 'SELECT workq_pause($q)'),
     ('workq_resume', 'SELECT workq_resume($q)'),
@@ -123,7 +126,9 @@ INSERT INTO verbs (v, s) VALUES
     ('workq.queue_overview', 'TABLE workq.queue_overview'),
     ('workq.active_claims', 'TABLE workq.active_claims'),
     ('workq.held_jobs', 'TABLE workq.held_jobs'),
-    ('workq.settings', 'TABLE workq.settings');
+    ('workq.settings', 'TABLE workq.settings'),
+    ('workq.error_map', 'TABLE workq.error_map'),
+    ('workq.error_rules', 'TABLE workq.error_rules');
 \echo '                                          owner membr noinh enque claim clmem monit manag pgmon nobod super'
 SELECT rpad(v, 40), pg_temp.probe_all(replace(replace(replace(s, '$c', quote_literal(:'claim_id')), '$d', :'dead'), '$q', '''access'''))
   FROM verbs ORDER BY n;
