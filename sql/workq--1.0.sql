@@ -771,6 +771,45 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1;
 COMMENT ON FUNCTION workq_job(bigint) IS
 'All about one job: how it was enqueued; state (ready, scheduled, leased, dead, parked, done, ...) and since when; who holds it until when; its outcome with result or error; and history, an array of all events with their times, claims and scheduling decisions. Needs the right to monitor the queue; payload, headers, result and claim_id are NULL unless the role may claim or manage, too. Errors: 42704 no such job (or its queue was dropped), 42501, 22004 bad argument.';
 
+CREATE FUNCTION workq_result(job_id bigint)
+RETURNS TABLE(
+    job_id bigint,
+    queue text,
+    done boolean,
+    state text,
+    outcome text,
+    result jsonb,
+    error_code text,
+    error_message text,
+    worker text,
+    attempt integer,
+    at timestamptz,
+    correlation text)
+AS 'MODULE_PATHNAME', 'workq_result'
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1;
+COMMENT ON FUNCTION workq_result(bigint) IS
+'How a job ended, one row: done (it is over, or dead) and its state as workq_job has it; and its last response: outcome (succeeded, error, status, dead, cancelled or purged; retry while it is not done), result, error_code, error_message, worker, attempt, and when. NULLs if there is none yet. Needs the right to monitor the queue; result is NULL unless the role may claim or manage, too. Errors: 42704 no such job, 42501, 22004 bad argument.';
+
+CREATE FUNCTION workq_responses(after text DEFAULT NULL, correlation_prefix text DEFAULT NULL, max_rows integer DEFAULT 1000)
+RETURNS TABLE(
+    "position" text,
+    job_id bigint,
+    queue text,
+    correlation text,
+    final boolean,
+    outcome text,
+    result jsonb,
+    error_code text,
+    error_message text,
+    worker text,
+    attempt integer,
+    at timestamptz,
+    claim_id uuid)
+AS 'MODULE_PATHNAME', 'workq_responses'
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000;
+COMMENT ON FUNCTION workq_responses(text, text, integer) IS
+'Follows the outcomes of all queues that the current role may monitor: the next ones behind the position after (NULL: from the first), looking at up to max_rows (1 to 100000) of them, those whose correlation begins with correlation_prefix. The order never skips a late commit: outcomes come by the transactions that wrote them, once all earlier transactions have ended, so one that stays open holds the followers up. Keep the position of the last row and give it next time. If the last ones looked at were not wanted, a last row has their position and nothing else (job_id is NULL); no row means there is nothing new. final is false for a retry. result and claim_id are NULL unless the role may claim or manage. Errors: 22023/54000 bad argument.';
+
 CREATE FUNCTION workq_check()
 RETURNS TABLE(queue text, lane text, item text, memory text, tables text)
 AS 'MODULE_PATHNAME', 'workq_check'

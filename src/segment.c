@@ -251,6 +251,25 @@ workq_segment_find(int64 job_id, WorkqSegment *result)
 	}
 }
 
+bool
+workq_segment_next(int64 job_id, WorkqSegment *result)
+{
+	int			i;
+
+	if (job_id == 0 || !segments_valid)
+		read_segments();
+	for (i = 0; i < n_segments; i++)
+	{
+		if (segments[i].to_id > job_id &&
+			(OidIsValid(segments[i].jobs) || resolve(&segments[i])))
+		{
+			*result = segments[i];
+			return true;
+		}
+	}
+	return false;
+}
+
 static bool
 covers(int64 job_id)
 {

@@ -19,6 +19,7 @@
 #include "nodes/pg_list.h"
 #include "storage/itemptr.h"
 #include "utils/jsonb.h"
+#include "utils/snapshot.h"
 
 #include "segment.h"
 #include "workq.h"
@@ -292,5 +293,24 @@ extern Jsonb *workq_store_new_payload(WorkqStore *store, int64 job_id);
 
 /* Oldest first. */
 extern List *workq_store_responses(WorkqStore *store, int64 job_id);
+
+/* Where a follower of the responses stands: behind this one. */
+typedef struct WorkqResponsePos
+{
+	uint64		writer;			/* full transaction id */
+	int64		job_id;
+	int32		number;
+} WorkqResponsePos;
+
+/*
+ * The responses of one segment behind a position and of transactions before
+ * the horizon, in the order (writer, job_id, number), about limit of them: all
+ * of a job's responses by one transaction come together.  Seen by the snapshot.
+ */
+extern List *workq_store_follow(WorkqStore *store, int64 segment_id,
+								Snapshot snapshot, WorkqResponsePos after,
+								uint64 horizon, int limit);
+
+extern int	workq_response_cmp(WorkqResponsePos a, WorkqResponsePos b);
 
 #endif							/* WORKQ_STORE_H */

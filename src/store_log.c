@@ -18,6 +18,7 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/pg_am.h"
+#include "miscadmin.h"
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
 #include "utils/memutils.h"
@@ -579,5 +580,89 @@ workq_store_responses(WorkqStore *store, int64 job_id)
 	while ((slot = finder_next(&segment->find_response)) != NULL)
 		result = lappend(result, deform_response(slot));
 	list_sort(result, response_compare);
+	return result;
+}
+
+/* ------------------------------------------------------------------------
+ * Following the responses
+ * ------------------------------------------------------------------------ */
+
+int
+workq_response_cmp(WorkqResponsePos a, WorkqResponsePos b)
+{
+	if (a.writer != b.writer)
+		return a.writer < b.writer ? -1 : 1;
+	if (a.job_id != b.job_id)
+		return a.job_id < b.job_id ? -1 : 1;
+	return (a.number > b.number) - (a.number < b.number);
+}
+
+/*
+ * The index whose first two columns are writer and job_id.
+ */
+static Relation
+open_writer_index(Relation rel)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		if (index->rd_index->indisvalid && index->rd_index->indnatts >= 2 &&
+			index->rd_index->indkey.values[0] == RESPONSE_WRITER + 1 &&
+			index->rd_index->indkey.values[1] == RESPONSE_JOB_ID + 1 &&
+			index->rd_rel->relam == BTREE_AM_OID &&
+			RelationGetIndexPredicate(index) == NIL)
+			return index;
+		index_close(index, AccessShareLock);
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("log table \"%s\" has no index on writer and job_id",
+					RelationGetRelationName(rel))));
+	return NULL;				/* keep compiler quiet */
+}
+
+List *
+workq_store_follow(WorkqStore *store, int64 segment_id, Snapshot snapshot,
+				   WorkqResponsePos after, uint64 horizon, int limit)
+{
+	Relation	rel = log_table(store, segment_id, WORKQ_REL_RESPONSES)->rel;
+	Relation	index = open_writer_index(rel);
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	List	   *result = NIL;
+	ScanKeyData key[2];
+	IndexScanDesc scan;
+
+	ScanKeyEntryInitialize(&key[0], 0, 1, BTGreaterEqualStrategyNumber,
+						   InvalidOid, InvalidOid, F_XID8GE,
+						   FullTransactionIdGetDatum(FullTransactionIdFromU64(after.writer)));
+	ScanKeyEntryInitialize(&key[1], 0, 1, BTLessStrategyNumber, InvalidOid,
+						   InvalidOid, F_XID8LT,
+						   FullTransactionIdGetDatum(FullTransactionIdFromU64(horizon)));
+	scan = workq_compat_index_beginscan(rel, index, snapshot, 2);
+	index_rescan(scan, key, 2, NULL, 0);
+	while (index_getnext_slot(scan, ForwardScanDirection, slot))
+	{
+		WorkqResponsePos pos;
+		const WorkqResponse *last = result == NIL ? NULL : llast(result);
+
+		CHECK_FOR_INTERRUPTS();
+		slot_getallattrs(slot);
+		pos.writer =
+			U64FromFullTransactionId(DatumGetFullTransactionId(slot->tts_values[RESPONSE_WRITER]));
+		pos.job_id = DatumGetInt64(slot->tts_values[RESPONSE_JOB_ID]);
+		pos.number = DatumGetInt32(slot->tts_values[RESPONSE_NUMBER]);
+		if (list_length(result) >= limit && last != NULL &&
+			(last->writer != pos.writer || last->job_id != pos.job_id))
+			break;
+		if (workq_response_cmp(pos, after) > 0)
+			result = lappend(result, deform_response(slot));
+	}
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
 	return result;
 }

@@ -103,6 +103,8 @@ INSERT INTO verbs (v, s) VALUES
     ('workq_requeue_batch', 'SELECT workq_requeue_batch(ARRAY[$d])'),
     ('workq_requeue_all', 'SELECT workq_requeue_all($q)'),
     ('workq_purge', 'SELECT workq_purge($q, confirm => true)'),
+    ('workq_result', 'SELECT workq_result($d)'),
+    ('workq_responses', 'SELECT workq_responses()'),
     ('workq_job', 'SELECT workq_job($d)'),
     ('workq_configure', 'SELECT workq_configure($q, quantum => 2)'),
     ('workq_set_key', 'SELECT workq_set_key($q, ''k'', 2)'),
