@@ -584,6 +584,43 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_ack_batch(uuid[], jsonb[], text) IS
 'workq_ack for up to 100000 claims. results: as many as claim_ids, or NULL. Returns a row per element in the order given: ord (from 1), claim_id, status (ok, repeated or lost), sqlstate (NULL or WQ001); deadline is NULL. With on_lost => error a lost claim is an error instead. Needs the right to claim. Errors: those of workq_ack, 2202E arrays of different lengths.';
 
+CREATE FUNCTION workq_ack_claim(
+    claim_ids uuid[],
+    results jsonb[],
+    queue text,
+    worker text,
+    lease interval DEFAULT NULL,
+    max_jobs integer DEFAULT 1)
+RETURNS TABLE(
+    claim_id uuid,
+    job_id bigint,
+    queue text,
+    payload jsonb,
+    headers jsonb,
+    tenant text,
+    binding text,
+    trigger_id text,
+    priority text,
+    attempt integer,
+    failures integer,
+    max_attempts integer,
+    deadline timestamptz,
+    enqueued_at timestamptz,
+    selected_at timestamptz,
+    waited interval,
+    fairness_key text,
+    decision text,
+    promotion_deadline timestamptz,
+    round bigint,
+    credit bigint,
+    weight integer,
+    policy_version integer,
+    correlation text)
+AS 'MODULE_PATHNAME', 'workq_ack_claim'
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10;
+COMMENT ON FUNCTION workq_ack_claim(uuid[], jsonb[], text, text, interval, integer) IS
+'Acknowledges up to 100000 claims and claims the next jobs, in one call: workq_ack for each of claim_ids with the result in results (as many, or NULL), then workq_claim(queue, worker, lease, max_jobs), whose rows it returns. The claims may be of any queues. A claim that was acknowledged before is fine; one that is lost is an error, and nothing is done. Needs the right to claim. Errors: WQ001 a claim is lost, WQ003 the lease is longer than max_lease, 42704 no such queue, 42501, 22004/22023/22008/54000 bad argument, 2202E arrays of different lengths.';
+
 CREATE FUNCTION workq_fail(
     claim_id uuid,
     code text DEFAULT NULL,
@@ -971,6 +1008,52 @@ JOIN workq.queue_settings() s ON s.queue_id OPERATOR(pg_catalog.=) q.queue_id
 WHERE workq.may_monitor(q.queue_id);
 COMMENT ON VIEW workq.settings IS
 'One row per setting of each queue that the current role may monitor: its value as workq_configure takes it, and whether it is the queue''s own or inherited from the server''s workq.* setting.';
+
+CREATE VIEW workq.facts WITH (security_barrier) AS
+SELECT
+    q.name AS queue,
+    j.job_id,
+    0 AS number,
+    'enqueued' AS fact,
+    j.enqueued_at AS at,
+    0 AS attempt,
+    0 AS failures,
+    NULL::text COLLATE pg_catalog."C" AS worker,
+    NULL::uuid AS claim_id,
+    NULL::timestamptz AS deadline,
+    j.run_at AS due,
+    NULL::text AS reason
+FROM workq.jobs j
+JOIN workq.queues q ON q.queue_id OPERATOR(pg_catalog.=) j.queue_id
+WHERE workq.may_monitor(j.queue_id)
+UNION ALL
+SELECT
+    q.name,
+    c.job_id,
+    c.number,
+    CASE
+        WHEN c.event OPERATOR(pg_catalog.=) 'acked' THEN 'completed'
+        WHEN c.event OPERATOR(pg_catalog.=) 'expired' THEN 'lease_expired'
+        WHEN c.event OPERATOR(pg_catalog.=) 'released' AND c.reason IS NOT NULL THEN 'deferred'
+        WHEN c.event OPERATOR(pg_catalog.=) 'failed' AND c.decision OPERATOR(pg_catalog.=) 'retry' THEN 'retry_scheduled'
+        WHEN c.event OPERATOR(pg_catalog.=) 'failed' AND c.decision OPERATOR(pg_catalog.=) 'exhausted' THEN 'retries_exhausted'
+        ELSE c.event
+    END,
+    c.at,
+    c.attempt,
+    c.failures,
+    c.worker,
+    CASE WHEN workq.may_see_payload(c.queue_id) THEN c.claim_id END,
+    c.deadline,
+    c.due,
+    c.reason
+FROM workq.claims c
+JOIN workq.queues q ON q.queue_id OPERATOR(pg_catalog.=) c.queue_id
+WHERE workq.may_monitor(c.queue_id);
+COMMENT ON VIEW workq.facts IS
+'The life of jobs, one row per fact, of queues that the current role may monitor; (job_id, number) is the order of a job''s facts. fact: enqueued, claimed, renewed, lease_expired (and taken back), retry_scheduled (due when), retries_exhausted, failed (a fault judged otherwise), completed, business_error, status, dead, parked, unparked, released, deferred (released with a reason), requeued, cancel_requested, cancelled, purged. worker: who; claim_id is NULL unless the role may claim from or manage the queue. Ask for one job_id: the log may be large.';
+
+GRANT SELECT ON workq.facts TO PUBLIC;
 
 CREATE VIEW workq.error_rules WITH (security_barrier) AS
 SELECT

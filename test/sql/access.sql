@@ -84,6 +84,7 @@ INSERT INTO verbs (v, s) VALUES
     ('workq_renew_batch', 'SELECT workq_renew_batch(ARRAY[$c]::uuid[])'),
     ('workq_ack', 'SELECT workq_ack($c)'),
     ('workq_ack_batch', 'SELECT workq_ack_batch(ARRAY[$c]::uuid[])'),
+    ('workq_ack_claim', 'SELECT workq_ack_claim(ARRAY[$c]::uuid[], NULL, $q, ''w'')'),
     ('workq_fail', 'SELECT workq_fail($c)'),
     ('workq_fail_batch', 'SELECT workq_fail_batch(ARRAY[$c]::uuid[])'),
     ('workq_release', 'SELECT workq_release($c)'),
@@ -130,7 +131,8 @@ INSERT INTO verbs (v, s) VALUES
     ('workq.held_jobs', 'TABLE workq.held_jobs'),
     ('workq.settings', 'TABLE workq.settings'),
     ('workq.error_map', 'TABLE workq.error_map'),
-    ('workq.error_rules', 'TABLE workq.error_rules');
+    ('workq.error_rules', 'TABLE workq.error_rules'),
+    ('workq.facts', 'TABLE workq.facts');
 \echo '                                          owner membr noinh enque claim clmem monit manag pgmon nobod super'
 SELECT rpad(v, 40), pg_temp.probe_all(replace(replace(replace(s, '$c', quote_literal(:'claim_id')), '$d', :'dead'), '$q', '''access'''))
   FROM verbs ORDER BY n;
