@@ -517,12 +517,8 @@ COMMENT ON FUNCTION workq_enqueue_batch(text, jsonb) IS
  * Claiming
  * ------------------------------------------------------------------------ */
 
-CREATE FUNCTION workq_claim(
-    queue text,
-    worker text,
-    lease interval DEFAULT NULL,
-    max_jobs integer DEFAULT 1)
-RETURNS TABLE(
+/* A named type: the server need not put its columns together for each call. */
+CREATE TYPE workq.claim AS (
     claim_id uuid,
     job_id bigint,
     queue text,
@@ -546,7 +542,16 @@ RETURNS TABLE(
     credit bigint,
     weight integer,
     policy_version integer,
-    correlation text)
+    correlation text);
+COMMENT ON TYPE workq.claim IS
+'What workq_claim returns for each job: the job, the claim, and the receipt that says why it was selected.';
+
+CREATE FUNCTION workq_claim(
+    queue text,
+    worker text,
+    lease interval DEFAULT NULL,
+    max_jobs integer DEFAULT 1)
+RETURNS SETOF workq.claim
 AS 'MODULE_PATHNAME', 'workq_claim'
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10;
 COMMENT ON FUNCTION workq_claim(text, text, interval, integer) IS
@@ -857,6 +862,57 @@ COMMENT ON FUNCTION workq_check() IS
 'Compares shared memory with the tables and returns a row per difference: the queue, the lane, what differs, its value in memory and in the tables. No row is what you want. Locks the live tables against writing while it looks, so it waits for open transactions that have used workq. EXECUTE is granted to pg_monitor.';
 
 /* ------------------------------------------------------------------------
+ * Watching.  All of these check the current role's rights.
+ * ------------------------------------------------------------------------ */
+
+CREATE FUNCTION workq_scheduler_keys(queue text DEFAULT NULL, max_keys integer DEFAULT 1000)
+RETURNS TABLE(
+    queue text,
+    level text,
+    fairness_key text,
+    key text,
+    tenant text,
+    binding text,
+    state text,
+    weight integer,
+    deficit bigint,
+    in_flight integer,
+    cap integer,
+    ready_jobs bigint,
+    oldest_ready_age interval,
+    selected_total bigint,
+    deferred_total bigint,
+    promoted_total bigint,
+    recent_selections integer,
+    recent_share double precision,
+    entitled_share double precision)
+AS 'MODULE_PATHNAME', 'workq_scheduler_keys'
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000;
+COMMENT ON FUNCTION workq_scheduler_keys(text, integer) IS
+'A row per fairness key that takes turns in a queue (level is key), and in a tenant-and-binding queue one more per tenant (level is tenant); of one queue, or of all that the current role may monitor. At most max_keys (1 to 100000) of each level and queue: those with most ready jobs, then most in flight. The columns are those of workq.scheduler_keys and workq.scheduler_tenants. No rows on a standby. Needs the right to monitor the queue. Errors: 42704 no such queue, 42501, 22023/54000 bad argument.';
+
+CREATE FUNCTION workq_scheduler_state(queue text DEFAULT NULL, max_keys integer DEFAULT 1000)
+RETURNS jsonb
+AS 'MODULE_PATHNAME', 'workq_scheduler_state'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_scheduler_state(text, integer) IS
+'The scheduler as one JSON document: scheduler.policy is the queue''s policy, or without queue the server''s defaults; scheduler.per_queue has an entry for the queue, or for each one that the current role may monitor, with its own policy, rounds_completed, starvation_promotions_total and keys, of which at most max_keys (1 to 100000): those with most ready jobs. Strategies are named fifo and deficit-round-robin. Needs the right to monitor the queue. Errors: 42704 no such queue, 42501, 22023/54000 bad argument.';
+
+CREATE FUNCTION workq_metrics()
+RETURNS TABLE(name text, type text, help text, labels jsonb, value double precision)
+AS 'MODULE_PATHNAME', 'workq_metrics'
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000;
+COMMENT ON FUNCTION workq_metrics() IS
+'The metrics of all queues that the current role may monitor, a row per sample: its name, its type (counter or gauge), what it is, its labels and its value. Counters begin at 0 when the server starts and never fall. Per fairness key: of the first workq.metrics_max_keys keys of each queue, the others counted together under the key other. Nothing on a standby. Errors: 55000 workq is not preloaded.';
+
+CREATE FUNCTION workq_metrics_text()
+RETURNS text
+AS 'MODULE_PATHNAME', 'workq_metrics_text'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_metrics_text() IS
+'What workq_metrics returns, in Prometheus'' text format. Errors: 55000 workq is not preloaded.';
+
+/* ------------------------------------------------------------------------
  * What the views are made of.  Functions in a view run as the role that looks,
  * tables are read as the view's owner.  All of these check the current role's
  * rights, so that PUBLIC may call them: a view's reader must.
@@ -883,6 +939,18 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE COST 1;
 COMMENT ON FUNCTION workq.clock() IS
 'The time by which workq goes: clock_timestamp(), plus workq.clock_offset in tests.';
 
+CREATE FUNCTION workq.lane_memory(
+    OUT max_lanes integer,
+    OUT free_lanes integer,
+    OUT overflowing_queues integer,
+    OUT overflows bigint)
+AS 'MODULE_PATHNAME', 'workq_lane_memory'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+REVOKE ALL ON FUNCTION workq.lane_memory() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION workq.lane_memory() TO pg_monitor;
+COMMENT ON FUNCTION workq.lane_memory() IS
+'The server''s records of lanes in shared memory: how many there are (workq.max_lanes) and how many are free; how many queues of this database have more lanes than records are to be had, and how often that began. EXECUTE is granted to pg_monitor.';
+
 CREATE FUNCTION workq.queue_counters()
 RETURNS TABLE(
     queue_id integer,
@@ -906,6 +974,31 @@ AS 'MODULE_PATHNAME', 'workq_queue_settings'
 LANGUAGE c STABLE PARALLEL UNSAFE ROWS 1000;
 COMMENT ON FUNCTION workq.queue_settings() IS
 'A row per setting of each queue that the current role may monitor: its value as workq_configure takes it, and whether it is the queue''s own.';
+
+CREATE FUNCTION workq.scheduler_queues()
+RETURNS TABLE(
+    queue text,
+    strategy text,
+    fairness_key text,
+    paused boolean,
+    rounds_completed bigint,
+    selections bigint,
+    deferrals bigint,
+    starvation_promotions_total bigint,
+    lanes integer,
+    lanes_eligible integer,
+    lanes_capped integer,
+    lanes_paused integer,
+    lanes_leased integer,
+    lanes_idle integer,
+    longest_wait interval,
+    recent_selections integer,
+    overflowing boolean,
+    policy_version integer)
+AS 'MODULE_PATHNAME', 'workq_scheduler_queues'
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100;
+COMMENT ON FUNCTION workq.scheduler_queues() IS
+'The rows of workq.scheduler.';
 
 CREATE FUNCTION workq.job_payload(job_id bigint)
 RETURNS jsonb
@@ -1071,4 +1164,75 @@ COMMENT ON VIEW workq.error_rules IS
 'One row per rule of the error map of each queue that the current role may monitor: what workq_map_error was told. Rules are tried in the order of place; the first whose pattern matches a fault''s code holds.';
 
 GRANT SELECT ON workq.error_rules TO PUBLIC;
-GRANT SELECT ON workq.queue_overview, workq.active_claims, workq.held_jobs, workq.settings TO PUBLIC;
+
+CREATE VIEW workq.scheduler WITH (security_barrier) AS
+SELECT
+    s.queue,
+    s.strategy,
+    s.fairness_key,
+    s.paused,
+    s.rounds_completed,
+    s.selections,
+    s.deferrals,
+    s.starvation_promotions_total,
+    s.lanes,
+    s.lanes_eligible,
+    s.lanes_capped,
+    s.lanes_paused,
+    s.lanes_leased,
+    s.lanes_idle,
+    s.longest_wait,
+    s.recent_selections,
+    s.overflowing,
+    s.policy_version
+FROM workq.scheduler_queues() s;
+COMMENT ON VIEW workq.scheduler IS
+'One row per queue that the current role may monitor: how its scheduler does. selections (committed claims), deferrals (turns that went by while a key had work and was at its cap, summed over keys) and starvation_promotions_total count since the queue was first used after the server''s start. lanes: the fairness keys that shared memory knows, of which eligible (have work, take turns), capped (have work, are at their cap), paused (weight 0), leased (have no work, but claims) and idle. longest_wait: for how long the key that has waited longest for its turn has been eligible without one. recent_selections: what recent_share in workq.scheduler_keys is a share of. overflowing: there were more keys than workq.max_lanes. On a standby all that is counted is NULL.';
+
+CREATE VIEW workq.scheduler_keys WITH (security_barrier) AS
+SELECT
+    k.queue,
+    k.fairness_key,
+    k.key,
+    k.tenant,
+    k.binding,
+    k.state,
+    k.weight,
+    k.deficit,
+    k.in_flight,
+    k.cap,
+    k.ready_jobs,
+    k.oldest_ready_age,
+    k.selected_total,
+    k.deferred_total,
+    k.promoted_total,
+    k.recent_selections,
+    k.recent_share,
+    k.entitled_share
+FROM workq_scheduler_keys() k
+WHERE k.level OPERATOR(pg_catalog.=) 'key'::pg_catalog.text;
+COMMENT ON VIEW workq.scheduler_keys IS
+'One row per fairness key that takes turns, of queues that the current role may monitor; of each queue at most the 1000 with most ready jobs (workq_scheduler_keys takes a queue and another limit). fairness_key: as in a claim''s receipt; key: as workq_set_key takes it. state: ready (has work, takes turns), capped (has work, is at its cap), paused (weight 0, or its tenant''s), leased (no work, but claims) or idle. deficit: the turns it has left in this round, negative when it owes some; NULL in fifo. cap: NULL for none. deferred_total: turns that went by while it had work and was at its cap. The totals count from when the key was first seen, for the first workq.metrics_max_keys keys of a queue; for others from when it last had nothing to do. recent_share: its share of the queue''s last selections (at least 1000, once there were so many; in drr whole rounds and what there is of the next), to compare with entitled_share, which its weight entitles it to among the keys that have work, itself included.';
+
+CREATE VIEW workq.scheduler_tenants WITH (security_barrier) AS
+SELECT
+    k.queue,
+    k.tenant,
+    k.state,
+    k.weight,
+    k.deficit,
+    k.in_flight,
+    k.ready_jobs,
+    k.selected_total,
+    k.deferred_total,
+    k.promoted_total,
+    k.recent_selections,
+    k.recent_share,
+    k.entitled_share
+FROM workq_scheduler_keys() k
+WHERE k.level OPERATOR(pg_catalog.=) 'tenant'::pg_catalog.text;
+COMMENT ON VIEW workq.scheduler_tenants IS
+'One row per tenant of a queue whose fairness_key is tenant-and-binding, with the sums of its bindings; the columns are those of workq.scheduler_keys. There, a tenant''s bindings share what the tenant gets. tenant is NULL for jobs without one. The totals count from when the tenant last had nothing to do.';
+
+GRANT SELECT ON workq.queue_overview, workq.active_claims, workq.held_jobs, workq.settings,
+    workq.scheduler, workq.scheduler_keys, workq.scheduler_tenants TO PUBLIC;

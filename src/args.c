@@ -181,6 +181,30 @@ workq_arg_array(FunctionCallInfo fcinfo, int n, const char *what, Oid type,
  * ------------------------------------------------------------------------ */
 
 /*
+ * UUID_LEN bytes that nobody can guess, from a supply: one call of the random
+ * number generator costs as much for many as for few.  What was handed out is
+ * wiped.
+ */
+static void
+random_bytes(unsigned char *result)
+{
+	static unsigned char supply[256 * UUID_LEN];
+	static int	left = 0;
+
+	if (left == 0)
+	{
+		if (!pg_strong_random(supply, sizeof(supply)))
+			ereport(ERROR,
+					(errcode(ERRCODE_INTERNAL_ERROR),
+					 errmsg("could not generate random values")));
+		left = sizeof(supply);
+	}
+	left -= UUID_LEN;
+	memcpy(result, supply + left, UUID_LEN);
+	memset(supply + left, 0, UUID_LEN);
+}
+
+/*
  * Bytes 0 to 5 and 7 are the job id, the high half of byte 6 is the version,
  * the two high bits of byte 8 the variant; the rest is random.
  */
@@ -191,10 +215,7 @@ workq_claim_id_make(int64 job_id, pg_uuid_t *claim_id)
 	uint64		id = (uint64) job_id;
 	int			i;
 
-	if (!pg_strong_random(b, UUID_LEN))
-		ereport(ERROR,
-				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("could not generate random values")));
+	random_bytes(b);
 	for (i = 0; i < 6; i++)
 		b[i] = (id >> (8 * (6 - i))) & 0xff;
 	b[6] = 0x80 | (b[6] & 0x0f);
@@ -240,28 +261,52 @@ empty_if_null(const char *value)
 
 /*
  * One lane for all jobs of a fifo queue without a cap for each key; otherwise
- * the job's fairness key, "" for a job that has none.
+ * a lane for each fairness key.
  */
-char *
-workq_lane_of(const int64 *settings, const char *tenant, const char *binding,
-			  const char *trigger_id)
+WorkqLaneForm
+workq_lane_form(const int64 *settings)
 {
 	if (settings[WORKQ_SET_STRATEGY] == WORKQ_STRATEGY_FIFO &&
 		settings[WORKQ_SET_MAX_CONCURRENT_PER_KEY] == 0)
-		return pstrdup("");
+		return WORKQ_FORM_PLAIN;
 	switch ((WorkqFairnessKey) settings[WORKQ_SET_FAIRNESS_KEY])
 	{
 		case WORKQ_KEY_TENANT:
-			return pstrdup(empty_if_null(tenant));
+			return WORKQ_FORM_TENANT;
 		case WORKQ_KEY_BINDING:
-			return pstrdup(empty_if_null(binding));
+			return WORKQ_FORM_BINDING;
 		case WORKQ_KEY_TRIGGER_ID:
-			return pstrdup(empty_if_null(trigger_id));
+			return WORKQ_FORM_TRIGGER_ID;
 		case WORKQ_KEY_TENANT_AND_BINDING:
+			return WORKQ_FORM_TENANT_AND_BINDING;
+	}
+	return WORKQ_FORM_PLAIN;	/* keep compiler quiet */
+}
+
+/*
+ * "" for a job without what the form asks for.
+ */
+char *
+workq_lane_of(WorkqLaneForm form, const char *tenant, const char *binding,
+			  const char *trigger_id)
+{
+	switch (form)
+	{
+		case WORKQ_FORM_TENANT:
+			return pstrdup(empty_if_null(tenant));
+		case WORKQ_FORM_BINDING:
+			return pstrdup(empty_if_null(binding));
+		case WORKQ_FORM_TRIGGER_ID:
+			return pstrdup(empty_if_null(trigger_id));
+		case WORKQ_FORM_TENANT_AND_BINDING:
 			return psprintf("%s%c%s", empty_if_null(tenant),
 							WORKQ_LANE_SEPARATOR, empty_if_null(binding));
+		case WORKQ_FORM_PLAIN:
+		case WORKQ_N_FORMS:
+		case WORKQ_FORM_UNKNOWN:
+			break;
 	}
-	return pstrdup("");			/* keep compiler quiet */
+	return pstrdup("");
 }
 
 char *

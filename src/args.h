@@ -64,8 +64,11 @@ extern void workq_claim_id_make(int64 job_id, pg_uuid_t *claim_id);
 extern int64 workq_claim_id_job(const pg_uuid_t *claim_id);
 extern char *workq_claim_id_text(const pg_uuid_t *claim_id);
 
+/* The form that a queue's lanes have. */
+extern WorkqLaneForm workq_lane_form(const int64 *settings);
+
 /* The lane and the name of the fairness key of a job, palloc'd. */
-extern char *workq_lane_of(const int64 *settings, const char *tenant,
+extern char *workq_lane_of(WorkqLaneForm form, const char *tenant,
 						   const char *binding, const char *trigger_id);
 extern char *workq_fairness_key_of(const int64 *settings, const char *tenant,
 								   const char *binding,

@@ -38,6 +38,7 @@ typedef struct QueueCount
 	int64		scheduled;
 	int64		leased;
 	int64		held;
+	int64		misplaced;		/* rows in lanes of a form nobody looks for */
 } QueueCount;
 
 /* And of a lane; in_flight is the leases. */
@@ -135,7 +136,22 @@ lane_count(Check *check, int32 queue_id, const char *lane)
 }
 
 /*
- * Would a look into the lane meet a ready row at pos?  Queue lock held.
+ * Is the row's lane of a form that the queue has, or that is known to be there
+ * and will be moved?  Queue lock held.
+ */
+static bool
+form_is_known(const SchedQueue *queue, const WorkqJob *job)
+{
+	int			form = workq_job_form(job->flags);
+
+	return queue->form == WORKQ_FORM_UNKNOWN || form == queue->form ||
+		(queue->forms & (1 << form)) != 0;
+}
+
+/*
+ * Would a look into the lane meet a ready row at pos?  Or, if the queue is
+ * overflowing, is it a lane that is being looked for (overflow.c)?  Queue lock
+ * held.
  */
 static bool
 look_meets(int number, int priority, WorkqPos pos)
@@ -144,6 +160,9 @@ look_meets(int number, int priority, WorkqPos pos)
 	WorkqPolicy policy = sched_policy(&sched_queues[lane->queue]);
 	int			e;
 
+	if (lane->in_doubt ||
+		(lane->uncounted && sched_queues[lane->queue].overflowing))
+		return true;
 	if (!workq_policy_ready(&policy, number))
 		return false;
 	if (workq_pos_compare(lane->hint[priority].low, pos) < 0)
@@ -166,13 +185,17 @@ count_row(Check *check, WorkqRelation table, const WorkqJob *job, WorkqPos pos)
 
 	if (q >= 0)
 		LWLockAcquire(&sched_queues[q].lock, LW_EXCLUSIVE);
+	if (q >= 0 && (table == WORKQ_REL_READY || table == WORKQ_REL_LEASES) &&
+		!form_is_known(&sched_queues[q], job))
+		queue->misplaced++;
 	switch (table)
 	{
 		case WORKQ_REL_READY:
 			queue->ready++;
 			lane_count(check, job->queue_id, job->lane)->ready++;
 			lane = q < 0 ? -1 : sched_lane_find(q, job->lane);
-			if (lane < 0 || !look_meets(lane, job->priority, pos))
+			if (lane < 0 ? q < 0 || !sched_queues[q].overflowing :
+				!look_meets(lane, job->priority, pos))
 				lane_count(check, job->queue_id, job->lane)->hidden++;
 			break;
 		case WORKQ_REL_LEASES:
@@ -253,6 +276,10 @@ compare_memory(Check *check)
 			   count->leased);
 		report(check, queue->queue_id, NULL, "held", counters.held,
 			   count->held);
+		report(check, queue->queue_id, NULL, "rows of unknown form", 0,
+			   count->misplaced);
+		report(check, queue->queue_id, NULL, "pins of lanes without record",
+			   queue->unrecorded + queue->unrecorded_ends, 0);
 		count->ready = count->scheduled = count->leased = count->held = -1;
 		for (lane = queue->first_lane; lane >= 0;
 			 lane = sched_lanes[lane].next)
@@ -264,10 +291,12 @@ compare_memory(Check *check)
 				continue;
 			rows = lane_count(check, queue->queue_id, key);
 
-			report(check, queue->queue_id, key, "ready in lane",
-				   sched_lanes[lane].ready, rows->ready);
-			report(check, queue->queue_id, key, "in flight",
-				   sched_policy_lanes[lane].in_flight, rows->in_flight);
+			if (!sched_lanes[lane].uncounted)
+				report(check, queue->queue_id, key, "ready in lane",
+					   sched_lanes[lane].ready, rows->ready);
+			if (!sched_lanes[lane].in_doubt)
+				report(check, queue->queue_id, key, "in flight",
+					   sched_policy_lanes[lane].in_flight, rows->in_flight);
 			report(check, queue->queue_id, key, "pins",
 				   sched_lanes[lane].pins, 0);
 			rows->ready = rows->in_flight = 0;
@@ -296,6 +325,13 @@ compare_rest(Check *check)
 	hash_seq_init(&status, check->lanes);
 	while ((lane = hash_seq_search(&status)) != NULL)
 	{
+		int			q = sched_queue_find(check->instance, lane->key.queue_id,
+										 false);
+
+		if (q >= 0 && sched_queues[q].overflowing)
+			lane->ready = 0;
+		if (q >= 0 && sched_queues[q].leases_unrecorded)
+			lane->in_flight = 0;
 		report(check, lane->key.queue_id, lane->key.lane,
 			   "jobs of an unknown lane", 0, lane->ready + lane->in_flight);
 		report(check, lane->key.queue_id, lane->key.lane,

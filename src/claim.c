@@ -30,7 +30,9 @@
 #include "errors.h"
 #include "guc.h"
 #include "lease.h"
+#include "overflow.h"
 #include "queue.h"
+#include "relane.h"
 #include "sched.h"
 #include "store.h"
 #include "xact.h"
@@ -38,6 +40,10 @@
 PG_FUNCTION_INFO_V1(workq_claim);
 
 #define CLAIM_COLUMNS	24
+#define NEAR_WANTED		4		/* who wants more reads whole index pages */
+#define MAX_GAP			INT64CONST(1000000000000)	/* keeps sums in range */
+#define LANES_ADOPTED	64		/* at a time, when there are too many */
+#define MAX_FRUITLESS	100		/* turns that lead nowhere */
 
 /* One call of workq_claim. */
 typedef struct Claim
@@ -50,12 +56,14 @@ typedef struct Claim
 	int32		queue_id;
 	int			queue;			/* number in shared memory */
 	int64		settings[WORKQ_N_SETTINGS];
+	WorkqLaneForm form;			/* of the queue's lanes */
 	TimestampTz now;			/* one reading of the clock for all */
 	int64		lease;			/* microseconds */
 	int			wanted;
 	int			got;
 	List	   *lanes;			/* of ClaimLane */
-	List	   *aside;			/* numbers of lanes with locked rows */
+	List	   *aside;			/* lanes with locked rows */
+	int			fruitless;		/* turns since the last job that led nowhere */
 } Claim;
 
 /* A lane that the call is looking into. */
@@ -63,6 +71,7 @@ typedef struct ClaimLane
 {
 	WorkqLook  *look;
 	WorkqCursor *cursor[WORKQ_PRIORITIES];
+	bool		near[WORKQ_PRIORITIES]; /* the cursor does not go far */
 	bool		has_head[WORKQ_PRIORITIES]; /* the cursor is on a candidate */
 	WorkqCursor *exact_cursor[WORKQ_PRIORITIES];
 	int			exact_head[WORKQ_PRIORITIES];	/* index into look->exact, -1 */
@@ -96,9 +105,13 @@ lane_open(Claim *claim, int number)
 	return lane;
 }
 
-static void
+/*
+ * Done with a lane.  Returns whether it is offered no longer.
+ */
+static bool
 lane_close(Claim *claim, ClaimLane *lane)
 {
+	bool		off;
 	int			p;
 
 	for (p = 0; p < WORKQ_PRIORITIES; p++)
@@ -108,9 +121,38 @@ lane_close(Claim *claim, ClaimLane *lane)
 		if (lane->exact_cursor[p] != NULL)
 			workq_store_end(lane->exact_cursor[p]);
 	}
-	workq_sched_look_end(lane->look, lane->exhausted && !lane->locked,
-						 claim->now);
+	off = workq_sched_look_end(lane->look, lane->exhausted && !lane->locked,
+							   claim->now);
 	pfree(lane);
+	return off;
+}
+
+/*
+ * Open the cursor of a walk behind what it has passed.  Who wants few jobs
+ * looks near first, as far as the row was from the hint the last time.
+ */
+static void
+cursor_open(Claim *claim, ClaimLane *lane, const char *key, int p)
+{
+	WorkqWalk  *walk = &lane->look->walk[p];
+
+	lane->near[p] = claim->wanted <= NEAR_WANTED && walk->gap >= 0 &&
+		!walk->blocked;
+	lane->cursor[p] = lane->near[p] ?
+		workq_store_near_cursor(claim->store, claim->queue_id, key, p,
+								walk->passed, walk->gap * 4) :
+		workq_store_ready_cursor(claim->store, claim->queue_id, key, p,
+								 walk->passed);
+}
+
+/*
+ * How far was the row from where the walk began?
+ */
+static void
+learn_gap(WorkqWalk *walk, WorkqPos pos)
+{
+	walk->gap = walk->from.since == PG_INT64_MIN ? -1 :
+		Min(pos.since - walk->from.since, MAX_GAP);
 }
 
 /*
@@ -131,15 +173,21 @@ walk_to_head(Claim *claim, ClaimLane *lane, const char *key, int p)
 		return false;
 	}
 	if (lane->cursor[p] == NULL)
-		lane->cursor[p] = workq_store_ready_cursor(claim->store,
-												   claim->queue_id, key, p,
-												   walk->from);
+		cursor_open(claim, lane, key, p);
 	for (;;)
 	{
 		CHECK_FOR_INTERRUPTS();
 		switch (workq_store_next(lane->cursor[p]))
 		{
 			case WORKQ_ROW_END:
+				if (lane->near[p])
+				{
+					/* nothing near; where we are from here on, we know */
+					walk->gap = -1;
+					workq_store_end(lane->cursor[p]);
+					cursor_open(claim, lane, key, p);
+					break;
+				}
 				walk->ended = true;
 				return false;
 			case WORKQ_ROW_PASS:
@@ -147,6 +195,7 @@ walk_to_head(Claim *claim, ClaimLane *lane, const char *key, int p)
 				break;
 			case WORKQ_ROW_CANDIDATE:
 				lane->has_head[p] = true;
+				learn_gap(walk, workq_store_pos(lane->cursor[p]));
 				return true;
 		}
 	}
@@ -255,16 +304,12 @@ rank_of(Claim *claim, int priority, TimestampTz since, bool *promoted)
 }
 
 /*
- * Try to take the row on which a head stands; move on from it in any case.
+ * Move on from the row on which a head stands, which became "result".
  */
-static WorkqTake
-take_head(ClaimLane *lane, WorkqCursor *cursor, int p, WorkqPos pos,
-		  WorkqJob *job)
+static void
+leave_head(ClaimLane *lane, WorkqCursor *cursor, int p, WorkqPos pos,
+		   WorkqTake result)
 {
-	WorkqTake	result = workq_store_take(cursor);
-
-	if (result == WORKQ_TAKEN)
-		workq_store_row(cursor, job);
 	if (cursor == lane->cursor[p])
 	{
 		lane->has_head[p] = false;
@@ -285,7 +330,6 @@ take_head(ClaimLane *lane, WorkqCursor *cursor, int p, WorkqPos pos,
 	}
 	if (result == WORKQ_LOCKED)
 		lane->locked = true;
-	return result;
 }
 
 /* The first row of a lane, as far as can be seen without taking it. */
@@ -357,11 +401,48 @@ typedef enum TurnResult
 } TurnResult;
 
 /*
- * Take the best job of a lane.
+ * The best row is in a lane of an old form: get it a place in flight in its
+ * right one.  False: there is none, the row stays where it is.
+ */
+static bool
+find_place(Claim *claim, const WorkqSelection *selection, WorkqJob *job)
+{
+	workq_sched_note_misplaced(claim->queue);
+	return workq_relane_to(claim->store, job, claim->form) &&
+		workq_sched_move_turn(claim->queue, selection, job->lane, claim->now);
+}
+
+/*
+ * Try to take the best row of a lane; moves on from it in any case.
+ */
+static WorkqTake
+take_best(Claim *claim, ClaimLane *lane, const WorkqSelection *selection,
+		  const LaneBest *best, WorkqJob *job, bool *moved)
+{
+	WorkqTake	result = WORKQ_LOCKED;
+
+	*moved = workq_job_form(workq_store_flags(best->cursor)) != claim->form;
+	if (*moved)
+		workq_store_row(best->cursor, job);
+	if (!*moved || find_place(claim, selection, job))
+	{
+		result = workq_store_take(best->cursor);
+		if (result == WORKQ_TAKEN && !*moved)
+			workq_store_row(best->cursor, job);
+		else if (result != WORKQ_TAKEN && *moved)
+			workq_sched_move_back(claim->queue, selection, claim->now);
+	}
+	leave_head(lane, best->cursor, best->priority, best->pos, result);
+	return result;
+}
+
+/*
+ * Take the best job of a lane.  *moved: it is in flight in another lane (see
+ * workq_sched_move_turn).
  */
 static TurnResult
 lane_take(Claim *claim, ClaimLane *lane, const WorkqSelection *selection,
-		  WorkqJob *job, bool *promoted)
+		  WorkqJob *job, bool *promoted, bool *moved)
 {
 	LaneBest	best = {NULL, {0, 0}, 0, false};
 
@@ -373,8 +454,8 @@ lane_take(Claim *claim, ClaimLane *lane, const WorkqSelection *selection,
 			 best.pos.job_id != selection->expected.job_id) &&
 			tell_heads(claim, lane, selection->key))
 			return TURN_OTHER;
-		if (take_head(lane, best.cursor, best.priority, best.pos,
-					  job) == WORKQ_TAKEN)
+		if (take_best(claim, lane, selection, &best, job,
+					  moved) == WORKQ_TAKEN)
 		{
 			*promoted = best.promoted;
 			if (selection->exact)
@@ -546,11 +627,12 @@ lane_retire(Claim *claim, ClaimLane *lane)
 	int			number = lane->look->lane;
 
 	claim->lanes = list_delete_ptr(claim->lanes, lane);
-	lane_close(claim, lane);
+	if (!lane_close(claim, lane) && !locked)
+		claim->fruitless++;
 	if (locked)
 	{
-		workq_sched_set_aside(claim->queue, number, claim->now);
-		claim->aside = lappend_int(claim->aside, number);
+		claim->aside = lappend(claim->aside,
+							   workq_sched_set_aside(claim->queue, number));
 	}
 }
 
@@ -566,26 +648,32 @@ claim_offered(Claim *claim)
 	WorkqJob	job;
 	TurnResult	result;
 	bool		promoted = false;
+	bool		moved = false;
 	MemoryContext old;
 
 	if (!workq_sched_select(claim->queue, claim->now, &selection))
 		return false;
 	lane = lane_open(claim, selection.lane);
 	result = lane->exhausted ? TURN_EMPTY :
-		lane_take(claim, lane, &selection, &job, &promoted);
+		lane_take(claim, lane, &selection, &job, &promoted, &moved);
 	if (result != TURN_TAKEN)
 	{
 		workq_sched_undo(claim->queue, &selection, claim->now);
 		if (result == TURN_EMPTY)
 			lane_retire(claim, lane);
+		else
+			claim->fruitless++;
 		return true;
 	}
 
 	change = workq_xact_last();
-	change->kind = WORKQ_CHANGE_CLAIM;
+	if (moved)
+		change--;				/* the last is its place in flight */
+	change->kind = moved ? WORKQ_CHANGE_CLAIM_MOVED : WORKQ_CHANGE_CLAIM;
 	change->priority = job.priority;
 	change->pos.since = job.since;
 	change->pos.job_id = job.job_id;
+	change->aged = promoted && selection.decision == NULL;
 	old = MemoryContextSwitchTo(claim->per_job);
 	if (!grant(claim, &job, &selection, promoted))
 	{
@@ -603,14 +691,15 @@ claim_offered(Claim *claim)
  */
 static bool
 take_directly(Claim *claim, WorkqCursor *cursor, WorkqWalk *walk,
-			  WorkqChangeKind kind, const char *key, WorkqSelection *selection)
+			  WorkqChangeKind kind, const char *old_key, const char *key,
+			  WorkqSelection *selection)
 {
 	WorkqPos	pos = workq_store_pos(cursor);
 	int			lane = -1;
 	WorkqTake	taken;
 
 	if (kind == WORKQ_CHANGE_LEASE_END)
-		lane = workq_sched_pin_lane(claim->queue, key);
+		lane = workq_sched_pin_ending(claim->queue, old_key);
 	workq_xact_change(kind, claim->queue, lane)->pos = pos;
 	if (workq_sched_select_lane(claim->queue, key, claim->now, selection))
 	{
@@ -625,8 +714,7 @@ take_directly(Claim *claim, WorkqCursor *cursor, WorkqWalk *walk,
 	else
 		taken = WORKQ_LOCKED;	/* it stays where it is */
 	workq_xact_drop_last();
-	if (lane >= 0)
-		workq_sched_unpin_lane(claim->queue, lane);
+	workq_sched_unpin_lane(claim->queue, lane);
 	if (taken == WORKQ_LOCKED)
 		walk->blocked = true;
 	else
@@ -686,8 +774,9 @@ claim_due(Claim *claim)
 		if (row == WORKQ_ROW_PASS)
 			continue;
 		workq_store_row(cursor, &job);
+		workq_relane_job(claim->store, &job);
 		(void) rank_of(claim, job.priority, job.since, &aged);
-		if (take_directly(claim, cursor, walk, WORKQ_CHANGE_DUE_TAKE,
+		if (take_directly(claim, cursor, walk, WORKQ_CHANGE_DUE_TAKE, NULL,
 						  job.lane, &selection) &&
 			!grant(claim, &job, &selection, aged))
 			workq_sched_undo(claim->queue, &selection, claim->now);
@@ -717,6 +806,7 @@ claim_expired(Claim *claim)
 	{
 		WorkqSelection selection;
 		WorkqLease	lease;
+		const char *old_lane;
 		bool		aged;
 
 		row = next_overdue(claim, cursor, walk);
@@ -730,8 +820,10 @@ claim_expired(Claim *claim)
 			walk->blocked = true;
 			continue;
 		}
+		old_lane = lease.job.lane;
+		workq_relane_job(claim->store, &lease.job);
 		if (!take_directly(claim, cursor, walk, WORKQ_CHANGE_LEASE_END,
-						   lease.job.lane, &selection))
+						   old_lane, lease.job.lane, &selection))
 			continue;
 		workq_lease_log_expiry(claim->store, &lease, claim->now);
 		(void) rank_of(claim, lease.job.priority, lease.job.since, &aged);
@@ -742,10 +834,20 @@ claim_expired(Claim *claim)
 	workq_sched_time_end(walk);
 }
 
+/*
+ * Nothing is on offer, but there may be rows in lanes that have no record.
+ */
+static bool
+adopt_lanes(Claim *claim)
+{
+	claim->fruitless++;
+	return workq_sched_overflowing(claim->queue) &&
+		workq_overflow_adopt(claim->store, claim->queue, LANES_ADOPTED) > 0;
+}
+
 static void
 claim_jobs(Claim *claim)
 {
-	int			idle = 0;
 	ListCell   *lc;
 
 	claim->per_job = AllocSetContextCreate(CurrentMemoryContext,
@@ -757,25 +859,27 @@ claim_jobs(Claim *claim)
 		int			before = claim->got;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!claim_offered(claim))
+		if (!claim_offered(claim) && !adopt_lanes(claim))
 			break;
 		MemoryContextReset(claim->per_job);
 
 		/*
 		 * A lane that changes whenever we have found it empty is somebody
-		 * else's business.
+		 * else's business.  Of lanes that are found empty, and are no longer
+		 * offered then, there may be many.
 		 */
-		idle = claim->got > before ? 0 : idle + 1;
-		if (idle > 100)
+		if (claim->got > before)
+			claim->fruitless = 0;
+		else if (claim->fruitless > MAX_FRUITLESS)
 			break;
 	}
 	while (claim->lanes != NIL)
 	{
-		lane_close(claim, linitial(claim->lanes));
+		(void) lane_close(claim, linitial(claim->lanes));
 		claim->lanes = list_delete_first(claim->lanes);
 	}
 	foreach(lc, claim->aside)
-		workq_sched_put_back(claim->queue, lfirst_int(lc), claim->now);
+		workq_sched_put_back(lfirst(lc), claim->now);
 	if (claim->got < claim->wanted)
 		claim_due(claim);
 	if (claim->got < claim->wanted)
@@ -796,6 +900,7 @@ claim_open(Claim *claim, WorkqInstance *instance)
 	claim->queue_id = info->queue_id;
 	for (i = 0; i < WORKQ_N_SETTINGS; i++)
 		claim->settings[i] = workq_queue_setting(info, i);
+	claim->form = workq_lane_form(claim->settings);
 	claim->queue = workq_sched_queue(instance, info->queue_id,
 									 &info->settings);
 	claim->now = workq_now();

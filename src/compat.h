@@ -54,9 +54,15 @@
 /*
  * Set up a set-returning function that fills rsinfo->setResult by
  * tuplestore_putvalues.  15 has a function for it; its name settled in 15.0.
+ * The caller's descriptor saves putting one together from the catalog.
  */
 #if PG_VERSION_NUM >= 150000
-#define workq_compat_init_srf(fcinfo) InitMaterializedSRF(fcinfo, 0)
+#define workq_compat_init_srf(fcinfo) \
+	InitMaterializedSRF(fcinfo, \
+						((ReturnSetInfo *) (fcinfo)->resultinfo) != NULL && \
+						IsA((fcinfo)->resultinfo, ReturnSetInfo) && \
+						((ReturnSetInfo *) (fcinfo)->resultinfo)->expectedDesc != NULL ? \
+						MAT_SRF_USE_EXPECTED_DESC : 0)
 #else
 extern void workq_compat_init_srf(FunctionCallInfo fcinfo);
 #endif

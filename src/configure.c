@@ -8,7 +8,8 @@
  * appends to workq.policies what the policy is from then on.  Shared memory
  * and other backends' caches follow at commit.
  *
- * A change that changes nothing writes nothing: the policy version stays.
+ * A change that changes nothing writes nothing: the policy version stays.  One
+ * that changes the form of the queue's lanes moves its rows (relane.c).
  *
  * Shared memory must know the queue, with the settings that hold until then,
  * before they are changed: otherwise a verb that comes later in the same
@@ -47,6 +48,7 @@
 #include "args.h"
 #include "configure.h"
 #include "guc.h"
+#include "relane.h"
 #include "sched.h"
 #include "xact.h"
 
@@ -140,6 +142,20 @@ add_text(StringInfo detail, const char *name, const char *value)
  * The frame of every change
  * ------------------------------------------------------------------------ */
 
+/*
+ * The form of the queue's lanes.
+ */
+static WorkqLaneForm
+queue_form(const WorkqQueueInfo *queue)
+{
+	int64		settings[WORKQ_N_SETTINGS];
+	int			i;
+
+	for (i = 0; i < WORKQ_N_SETTINGS; i++)
+		settings[i] = workq_queue_setting(queue, (WorkqSettingId) i);
+	return workq_lane_form(settings);
+}
+
 void
 workq_configure_begin(WorkqQueueChange *change, FunctionCallInfo fcinfo)
 {
@@ -158,8 +174,9 @@ workq_configure_begin(WorkqQueueChange *change, FunctionCallInfo fcinfo)
 	if (change->queue == NULL)
 		workq_queue_missing(queue);
 	workq_access_require(change->queue, WORKQ_RIGHT_MANAGE);
-	(void) workq_sched_queue(instance, change->queue->queue_id,
-							 &change->queue->settings);
+	change->number = workq_sched_queue(instance, change->queue->queue_id,
+									   &change->queue->settings);
+	change->form = queue_form(change->queue);
 }
 
 int32
@@ -167,6 +184,7 @@ workq_configure_end(WorkqQueueChange *change, bool changed, const char *event,
 					const char *detail)
 {
 	WorkqQueueInfo *queue = change->queue;
+	WorkqLaneForm form = queue_form(queue);
 	int32		version = queue->settings.version;
 
 	if (changed)
@@ -181,6 +199,9 @@ workq_configure_end(WorkqQueueChange *change, bool changed, const char *event,
 		workq_catalog_policy(change->store, queue, event, workq_now(),
 							 describe(queue, detail));
 	}
+	if (changed && form != change->form)
+		workq_relane_queue(change->store, change->number, queue->queue_id,
+						   form);
 	workq_store_close(change->store);
 	if (changed)
 	{

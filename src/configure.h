@@ -30,6 +30,8 @@ typedef struct WorkqQueueChange
 	WorkqStore *store;
 	WorkqQueueInfo *queue;
 	ItemPointerData tid;
+	int			number;			/* in shared memory */
+	WorkqLaneForm form;			/* of its lanes, before */
 } WorkqQueueChange;
 
 extern void workq_configure_begin(WorkqQueueChange *change,

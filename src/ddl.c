@@ -27,6 +27,7 @@
 #include "commands/defrem.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
+#include "storage/lmgr.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
 
@@ -133,11 +134,20 @@ object_access(ObjectAccessType access, Oid class_id, Oid object_id,
 {
 	if (prev_object_access != NULL)
 		prev_object_access(access, class_id, object_id, sub_id, arg);
-	if (class_id == ExtensionRelationId && !IsParallelWorker() &&
-		(access == OAT_POST_CREATE || access == OAT_POST_ALTER ||
-		 access == OAT_DROP) &&
-		workq_system_is_ours(object_id))
-		workq_registry_recheck(MyDatabaseId);
+	if (class_id != ExtensionRelationId || IsParallelWorker() ||
+		(access != OAT_POST_CREATE && access != OAT_POST_ALTER &&
+		 access != OAT_DROP) ||
+		!workq_system_is_ours(object_id))
+		return;
+
+	/*
+	 * Its row becomes visible to others a moment before their caches are told
+	 * what went and what came; this keeps the worker out until they are.
+	 */
+	if (access == OAT_POST_CREATE)
+		LockDatabaseObject(ExtensionRelationId, object_id, 0,
+						   AccessExclusiveLock);
+	workq_registry_recheck(MyDatabaseId);
 }
 
 void

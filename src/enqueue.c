@@ -50,6 +50,7 @@ typedef struct EnqueueQueue
 	int			number;			/* in shared memory */
 	int32		queue_id;
 	int64		settings[WORKQ_N_SETTINGS];
+	WorkqLaneForm form;
 	TimestampTz now;
 } EnqueueQueue;
 
@@ -71,7 +72,9 @@ queue_open(EnqueueQueue *q, const char *name)
 	q->queue_id = info->queue_id;
 	for (i = 0; i < WORKQ_N_SETTINGS; i++)
 		q->settings[i] = workq_queue_setting(info, i);
+	q->form = workq_lane_form(q->settings);
 	q->number = workq_sched_queue(q->instance, q->queue_id, &info->settings);
+	workq_sched_note_form(q->number, q->form);
 	q->now = workq_now();
 }
 
@@ -158,7 +161,7 @@ write_job(EnqueueQueue *q, EnqueueJob *job)
 		row->run_at = DT_NOBEGIN;	/* in the past: now, no jump ahead */
 	row->max_attempts = job->max_attempts != 0 ? job->max_attempts :
 		(int) q->settings[WORKQ_SET_MAX_ATTEMPTS];
-	row->lane = workq_lane_of(q->settings, row->tenant, row->binding,
+	row->lane = workq_lane_of(q->form, row->tenant, row->binding,
 							  row->trigger_id);
 	workq_store_add_job(q->store, row);
 
@@ -173,6 +176,7 @@ write_job(EnqueueQueue *q, EnqueueJob *job)
 	live.flags = (row->dedup_key != NULL ? WORKQ_JOB_DEDUP : 0) |
 		(row->correlation != NULL ? WORKQ_JOB_CORRELATED : 0) |
 		(job->retry != NULL ? WORKQ_JOB_RETRY : 0);
+	live.flags = workq_job_with_form(live.flags, q->form);
 	live.lane = row->lane;
 	pos.since = live.since;
 	pos.job_id = live.job_id;

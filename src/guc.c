@@ -116,6 +116,7 @@ const WorkqSettingDef workq_settings[WORKQ_N_SETTINGS] = {
 
 int			workq_guc_max_lanes = 100000;
 int			workq_guc_max_queues = 1000;
+int			workq_guc_metrics_max_keys = 100;
 int			workq_guc_segment_size = 1000000;
 bool		workq_guc_worker_enabled = true;
 double		workq_guc_clock_offset = 0;
@@ -517,6 +518,11 @@ workq_guc_init(void)
 							"Number of queues, of all databases, that fit into shared memory.",
 							NULL, &workq_guc_max_queues, 1000, 1, 1000000,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("workq.metrics_max_keys",
+							"Number of keys of a queue that metrics are exported for one by one.",
+							"The first ones seen; the others are counted together.",
+							&workq_guc_metrics_max_keys, 100, 0, 1000000,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("workq.segment_size",
 							"Number of job ids in a new segment of the event log.",
 							NULL, &workq_guc_segment_size, 1000000, 10,

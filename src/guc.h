@@ -75,6 +75,7 @@ extern char *workq_guc_weights_check(const char *list);
 /* other settings */
 extern int	workq_guc_max_lanes;	/* workq.max_lanes */
 extern int	workq_guc_max_queues;	/* workq.max_queues */
+extern int	workq_guc_metrics_max_keys; /* workq.metrics_max_keys */
 extern int	workq_guc_segment_size; /* workq.segment_size, job ids */
 extern bool workq_guc_worker_enabled;	/* workq.background_worker */
 extern double workq_guc_clock_offset;	/* workq.clock_offset, milliseconds */

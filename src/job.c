@@ -64,9 +64,35 @@ is_final(const char *event)
 }
 
 /*
+ * Look for a ready row in a lane; then, since it may have been moved when the
+ * form of the queue's lanes changed, in those of all forms.
+ */
+static bool
+find_in_lanes(WorkqStore *store, WorkqFoundJob *found, const char *lane,
+			  WorkqPos pos)
+{
+	const WorkqJobRow *row = &found->row;
+	int			form;
+
+	if (workq_store_find_ready(store, row->queue_id, lane, row->priority,
+							   pos, &found->lease.job, &found->tid))
+		return true;
+	for (form = 0; form < WORKQ_N_FORMS; form++)
+	{
+		char	   *other = workq_lane_of((WorkqLaneForm) form, row->tenant,
+										  row->binding, row->trigger_id);
+
+		if (strcmp(other, lane) != 0 &&
+			workq_store_find_ready(store, row->queue_id, other, row->priority,
+								   pos, &found->lease.job, &found->tid))
+			return true;
+	}
+	return false;
+}
+
+/*
  * Look for a ready row where the log says it must be: the last event that
- * made the job ready, or the job's own row, tells since when; the lane may be
- * of the queue's earlier form.
+ * made the job ready, or the job's own row, tells since when.
  */
 static bool
 find_ready(WorkqStore *store, WorkqFoundJob *found)
@@ -90,8 +116,7 @@ find_ready(WorkqStore *store, WorkqFoundJob *found)
 			continue;
 		lane = event->lane != NULL ? event->lane : "";
 	}
-	return workq_store_find_ready(store, row->queue_id, lane, row->priority,
-								  pos, &found->lease.job, &found->tid);
+	return find_in_lanes(store, found, lane, pos);
 }
 
 /*
@@ -200,8 +225,7 @@ workq_job_remove(WorkqStore *store, int queue, WorkqFoundJob *found)
 	if (workq_store_delete(store, table, &found->tid))
 		return true;
 	workq_xact_drop_last();
-	if (lane >= 0)
-		workq_sched_unpin_lane(queue, lane);
+	workq_sched_unpin_lane(queue, lane);
 	return false;
 }
 
@@ -458,7 +482,7 @@ workq_job_batch(FunctionCallInfo fcinfo, WorkqJobAction action,
 	for (i = 0; i < n; i++)
 	{
 		bool		known = workq_store_job(store, *order[i], &row) &&
-			workq_queue_by_id(row.queue_id, true) != NULL;
+		workq_queue_by_id(row.queue_id, true) != NULL;
 
 		status[order[i] - ids] = known ?
 			action(instance, store, *order[i], order[i] - ids, arg) : NULL;
@@ -564,8 +588,7 @@ sweep_take(Sweep *sweep, WorkqCursor *cursor, WorkqChangeKind kind,
 		return true;
 	}
 	workq_xact_drop_last();
-	if (lane >= 0)
-		workq_sched_unpin_lane(sweep->queue, lane);
+	workq_sched_unpin_lane(sweep->queue, lane);
 	return false;
 }
 

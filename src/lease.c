@@ -19,6 +19,7 @@
 #include "guc.h"
 #include "lease.h"
 #include "outcome.h"
+#include "relane.h"
 #include "sched_int.h"
 #include "xact.h"
 
@@ -69,6 +70,8 @@ take_back(WorkqStore *store, int queue, WorkqLease *lease, TimestampTz now)
 {
 	WorkqLeaseEnd end = workq_lease_next_state(lease);
 
+	if (end == WORKQ_LEASE_TO_READY)
+		workq_relane_job(store, &lease->job);
 	workq_lease_log_expiry(store, lease, now);
 	switch (end)
 	{
@@ -101,14 +104,13 @@ take_row(int queue, WorkqCursor *cursor, WorkqWalk *walk,
 	WorkqTake	taken;
 
 	if (kind == WORKQ_CHANGE_LEASE_END)
-		lane = workq_sched_pin_lane(queue, key);
+		lane = workq_sched_pin_ending(queue, key);
 	workq_xact_change(kind, queue, lane)->pos = pos;
 	taken = workq_store_take(cursor);
 	if (taken != WORKQ_TAKEN)
 	{
 		workq_xact_drop_last();
-		if (lane >= 0)
-			workq_sched_unpin_lane(queue, lane);
+		workq_sched_unpin_lane(queue, lane);
 	}
 	if (taken == WORKQ_LOCKED)
 		walk->blocked = true;

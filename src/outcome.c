@@ -35,6 +35,7 @@
 #include "guc.h"
 #include "outcome.h"
 #include "queue.h"
+#include "relane.h"
 #include "verdict.h"
 #include "xact.h"
 
@@ -59,13 +60,17 @@ typedef struct ClaimQueue
 void
 workq_outcome_to_ready(WorkqStore *store, int queue, const WorkqJob *job)
 {
+	WorkqJob	ready = *job;
 	WorkqPos	pos;
 
-	pos.since = job->since;
-	pos.job_id = job->job_id;
-	workq_store_add_ready(store, job);
+	workq_relane_job(store, &ready);
+	pos.since = ready.since;
+	pos.job_id = ready.job_id;
+	workq_store_add_ready(store, &ready);
+	workq_sched_note_form(queue, workq_job_form(ready.flags));
 	workq_xact_row(WORKQ_CHANGE_READY_ADD, queue,
-				   workq_sched_pin_lane(queue, job->lane), job->priority, pos);
+				   workq_sched_pin_lane(queue, ready.lane), ready.priority,
+				   pos);
 }
 
 void
@@ -260,7 +265,7 @@ renew(WorkqCall *call, const ClaimQueue *queue, WorkqLease *lease, ItemPointer t
 {
 	int64		max_lease = queue->settings[WORKQ_SET_MAX_LEASE] * 1000;
 	int64		want = report->lease >= 0 ? report->lease :
-		Min(WORKQ_DEFAULT_LEASE, max_lease);
+	Min(WORKQ_DEFAULT_LEASE, max_lease);
 	TimestampTz latest = lease->claimed_at + max_lease;
 	WorkqEvent	event;
 	WorkqPos	pos;
@@ -418,6 +423,7 @@ come_back(const Ending *e, int64 delay, TimestampTz since, WorkqEvent *event)
 	WorkqStore *store = e->call->store;
 	WorkqJob   *job = &e->lease->job;
 
+	workq_relane_job(store, job);
 	job->since = delay > 0 ? e->call->now + delay : since;
 	if (delay > 0)
 		event->due = job->since;
@@ -551,13 +557,12 @@ take_lease(const Ending *e, ItemPointer tid)
 
 	pos.since = e->lease->deadline;
 	pos.job_id = e->lease->job.job_id;
-	lane = workq_sched_pin_lane(queue, e->lease->job.lane);
+	lane = workq_sched_pin_ending(queue, e->lease->job.lane);
 	workq_xact_change(WORKQ_CHANGE_LEASE_END, queue, lane)->pos = pos;
 	if (workq_store_delete(e->call->store, WORKQ_REL_LEASES, tid))
 		return true;
 	workq_xact_drop_last();
-	if (lane >= 0)
-		workq_sched_unpin_lane(queue, lane);
+	workq_sched_unpin_lane(queue, lane);
 	return false;
 }
 

@@ -41,6 +41,31 @@ is_eligible(const WorkqPolicy *policy, int32_t i)
 }
 
 /*
+ * Note whether a lane is held up by its cap: then the turns from here on are
+ * its deferrals.  "deferred" is what it has had, or, while it is held up, the
+ * number of turns given at which it would have had none.
+ */
+static void
+note_capped(const WorkqPolicy *policy, WorkqPolicyLane *lane)
+{
+	WorkqPolicyQueue *queue = policy->queue;
+	bool		was = (lane->flags & POLICY_CAPPED) != 0;
+	bool		is = (lane->flags & (POLICY_READY | POLICY_PAUSED |
+									 POLICY_ELIGIBLE)) == POLICY_READY;
+	int			step = is ? 1 : -1;
+
+	if (is == was)
+		return;
+	lane->flags ^= POLICY_CAPPED;
+	lane->deferred = queue->turns - lane->deferred;
+	if ((lane->flags & POLICY_GROUP) != 0)
+		return;
+	queue->n_capped += step;
+	if ((lane->flags & POLICY_APART) != 0)
+		queue->n_capped_apart += step;
+}
+
+/*
  * After any change of a lane: see that it is where it belongs.  since: where
  * its clock starts if it has become eligible by it.
  */
@@ -66,6 +91,7 @@ policy_update(const WorkqPolicy *policy, int32_t i, PolicyCause cause,
 		lane->flags &= ~POLICY_ELIGIBLE;
 		ring->n_eligible--;
 	}
+	note_capped(policy, lane);
 	policy_place(policy, i, is && !was && cause == POLICY_FROM_CAP,
 				 cause == POLICY_FROM_LOAD, now);
 	if ((lane->flags & POLICY_GROUP) == 0)
@@ -105,8 +131,6 @@ serve(const WorkqPolicy *policy, int32_t i, bool in_turn, int64_t now,
 	charge->credit = lane->credit;
 	lane->in_flight++;
 	lane->selected_total++;
-	if ((lane->flags & POLICY_READY) != 0)
-		lane->deferred++;
 	lane->clock = now;
 	policy_to_end(policy, i);
 	policy_update(policy, i, POLICY_FROM_EMPTY, now, now);
@@ -132,6 +156,8 @@ take_turn(const WorkqPolicy *policy, int32_t i, bool group_in_turn,
 		policy_clock(policy, &policy->lanes[top]) : now;
 	selection->weight = workq_policy_weight(policy, top);
 	selection->turn = ++queue->turns;
+	queue->deferred_total += queue->n_capped;
+	queue->deferred_apart += queue->n_capped_apart;
 	queue->selected_total++;
 	queue->promoted_total += promoted;
 	serve(policy, i, lane_in_turn, now, &selection->of_lane);

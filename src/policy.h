@@ -180,6 +180,10 @@ typedef struct WorkqPolicyQueue
 	int64_t		round_start[2]; /* of this round and of the one before */
 	int64_t		resumed_at;
 	int64_t		turns;			/* given, also those given back */
+	int64_t		deferred_total; /* see workq_policy_deferred_total */
+	int64_t		deferred_apart; /* of the lanes set apart */
+	int32_t		n_capped;		/* ready lanes at their cap */
+	int32_t		n_capped_apart; /* of which are set apart */
 	int64_t		selected_total;
 	int64_t		promoted_total;
 	bool		paused;
@@ -293,6 +297,13 @@ extern void workq_policy_lane_ready(const WorkqPolicy *policy, int32_t lane,
 									int64_t now, int64_t since);
 extern void workq_policy_lane_empty(const WorkqPolicy *policy, int32_t lane);
 
+/*
+ * The queue's deferred_apart counts this lane's deferrals from here on, or no
+ * longer.  Not for a group.
+ */
+extern void workq_policy_lane_set_apart(const WorkqPolicy *policy,
+										int32_t lane, bool apart);
+
 /* Not called for a group. */
 extern void workq_policy_lane_head(const WorkqPolicy *policy, int32_t lane,
 								   int priority, int64_t since,
@@ -356,11 +367,33 @@ extern int32_t workq_policy_cap(const WorkqPolicy *policy, int32_t lane);
 extern bool workq_policy_ready(const WorkqPolicy *policy, int32_t lane);
 extern bool workq_policy_eligible(const WorkqPolicy *policy, int32_t lane);
 
+/* Ready, not paused, and yet not eligible: at its cap. */
+extern bool workq_policy_capped(const WorkqPolicy *policy, int32_t lane);
+
+/*
+ * The share of the turns that its weight entitles a lane to (of a lane with a
+ * group: to its part of the group's) among those that are ready now and, if it
+ * is not ready, itself.  0 when paused; not for fifo.
+ */
+extern double workq_policy_share(const WorkqPolicy *policy, int32_t lane);
+
+/*
+ * Since when the lane that has waited longest for its turn is eligible and
+ * has had none; WORKQ_POLICY_NEVER when nothing is eligible, or not known
+ * (fifo; before the first selection after a load).
+ */
+extern int64_t workq_policy_longest_wait(const WorkqPolicy *policy);
+
 /* When it starts to starve, or WORKQ_POLICY_NEVER. */
 extern int64_t workq_policy_promotion_time(const WorkqPolicy *policy,
 										   int32_t lane);
 
-/* Turns that went to other lanes while this one was ready. */
+/*
+ * Turns that were given while this lane was ready and at its cap (a group:
+ * while it was ready and none of its lanes eligible), also those given back:
+ * so it never falls.  The queue's deferred_total is the sum over all lanes,
+ * those that are gone included.
+ */
 extern int64_t workq_policy_deferred_total(const WorkqPolicy *policy,
 										   int32_t lane);
 

@@ -24,6 +24,8 @@ typedef struct Sums
 	int64_t		in_flight;
 	int64_t		n_ready;
 	int64_t		n_eligible;
+	int64_t		n_capped;
+	int64_t		n_capped_apart;
 	int64_t		n_listed;		/* in the ring's own lists */
 	int64_t		n_idle;
 	int64_t		n_clock;		/* in clock or waiting */
@@ -76,6 +78,9 @@ check_lane(const WorkqPolicy *policy, int32_t i, int32_t group)
 								lane->in_flight < workq_policy_cap(policy, i));
 	CHECK(eligible == ((lane->flags & POLICY_ELIGIBLE) != 0),
 		  "eligible is wrong");
+	eligible = eligible || (lane->flags & POLICY_PAUSED) != 0;
+	CHECK(((lane->flags & POLICY_READY) != 0 && !eligible) ==
+		  ((lane->flags & POLICY_CAPPED) != 0), "capped is wrong");
 	return NULL;
 }
 
@@ -217,6 +222,11 @@ check_ring(const WorkqPolicy *policy, int32_t group, Sums *sums)
 		sums->in_flight += lane->in_flight;
 		sums->n_ready += (lane->flags & POLICY_READY) != 0;
 		sums->n_eligible += (lane->flags & POLICY_ELIGIBLE) != 0;
+		if ((lane->flags & (POLICY_CAPPED | POLICY_GROUP)) == POLICY_CAPPED)
+		{
+			sums->n_capped++;
+			sums->n_capped_apart += (lane->flags & POLICY_APART) != 0;
+		}
 		sums->n_idle += expected == WORKQ_POLICY_IDLE;
 		sums->n_listed += expected < WORKQ_POLICY_OWNED_LISTS;
 		sums->n_clock += expected < WORKQ_POLICY_OWNED_LISTS && group < 0;
@@ -272,6 +282,8 @@ check_groups(const WorkqPolicy *policy, Sums *sums)
 		CHECK((in_group.n_ready > 0) == ((lane->flags & POLICY_READY) != 0),
 			  "ready of a group is wrong");
 		sums->n_idle += in_group.n_idle;
+		sums->n_capped += in_group.n_capped;
+		sums->n_capped_apart += in_group.n_capped_apart;
 		for (p = 0; p < WORKQ_POLICY_PRIORITIES; p++)
 			sums->n_heap[p] += in_group.n_heap[p];
 	}
@@ -296,6 +308,9 @@ workq_policy_check(const WorkqPolicy *policy)
 								WORKQ_POLICY_TURN_LINK, -1, &count)) != NULL)
 		return complaint;
 	CHECK(count == sums.n_idle, "an idle lane is missing");
+	CHECK(sums.n_capped == queue->n_capped &&
+		  sums.n_capped_apart == queue->n_capped_apart,
+		  "number of capped lanes is wrong");
 	complaint = check_list(policy, &queue->clock, WORKQ_POLICY_CLOCK,
 						   WORKQ_POLICY_CLOCK_LINK, -1, &count);
 	if (complaint != NULL)

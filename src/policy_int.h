@@ -36,6 +36,8 @@
 #define POLICY_GROUP		0x0010	/* u.ring, not u.head */
 #define POLICY_IN_USE		0x0020
 #define POLICY_UNTOUCHED	0x0040	/* ready when "round" began, not served */
+#define POLICY_CAPPED		0x0080	/* ready, not paused, not eligible */
+#define POLICY_APART		0x0100	/* counted in the queue's n_capped_apart */
 
 /* How a lane becomes eligible. */
 typedef enum PolicyCause

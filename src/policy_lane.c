@@ -235,6 +235,18 @@ workq_policy_group_add(const WorkqPolicy *policy, int32_t group,
 	policy_update(policy, group, POLICY_FROM_EMPTY, 0, 0);
 }
 
+void
+workq_policy_lane_set_apart(const WorkqPolicy *policy, int32_t i, bool apart)
+{
+	WorkqPolicyLane *lane = &policy->lanes[i];
+
+	if (apart == ((lane->flags & POLICY_APART) != 0))
+		return;
+	lane->flags ^= POLICY_APART;
+	if ((lane->flags & POLICY_CAPPED) != 0)
+		policy->queue->n_capped_apart += apart ? 1 : -1;
+}
+
 bool
 workq_policy_lane_removable(const WorkqPolicy *policy, int32_t i)
 {
@@ -292,7 +304,6 @@ become_ready(const WorkqPolicy *policy, int32_t i)
 
 	policy_join(policy, i);
 	lane->flags |= POLICY_READY;
-	lane->deferred = policy->queue->turns - lane->deferred;
 	policy_ring(policy, lane->group)->n_ready++;
 	policy_count(policy, i);
 }
@@ -309,7 +320,6 @@ become_empty(const WorkqPolicy *policy, int32_t i)
 		POLICY_UNTOUCHED && lane->credit > 0)
 		ring->budget -= lane->credit;
 	lane->flags &= ~(POLICY_READY | POLICY_UNTOUCHED);
-	lane->deferred = policy->queue->turns - lane->deferred;
 	ring->n_ready--;
 }
 

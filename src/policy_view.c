@@ -110,15 +110,44 @@ workq_policy_promotion_time(const WorkqPolicy *policy, int32_t i)
 						   policy->queue->params.starvation_age);
 }
 
-/*
- * While a lane is ready, "deferred" is the number of turns given less those
- * that it was passed over in; otherwise it is the latter.
- */
 int64_t
 workq_policy_deferred_total(const WorkqPolicy *policy, int32_t i)
 {
 	const WorkqPolicyLane *lane = &policy->lanes[i];
 
-	return (lane->flags & POLICY_READY) != 0 ?
+	return (lane->flags & POLICY_CAPPED) != 0 ?
 		policy->queue->turns - lane->deferred : lane->deferred;
+}
+
+bool
+workq_policy_capped(const WorkqPolicy *policy, int32_t lane)
+{
+	return (policy->lanes[lane].flags & POLICY_CAPPED) != 0;
+}
+
+double
+workq_policy_share(const WorkqPolicy *policy, int32_t i)
+{
+	const WorkqPolicyLane *lane = &policy->lanes[i];
+	const WorkqPolicyRing *ring = policy_ring(policy, lane->group);
+	double		total = (double) ring->ready_weight;
+	double		share;
+
+	if (policy_is_fifo(policy) || (lane->flags & POLICY_PAUSED) != 0)
+		return 0;
+	if ((lane->flags & POLICY_READY) == 0)
+		total += lane->weight;
+	share = total > 0 ? lane->weight / total : 0;
+	return lane->group >= 0 ?
+		share * workq_policy_share(policy, lane->group) : share;
+}
+
+int64_t
+workq_policy_longest_wait(const WorkqPolicy *policy)
+{
+	int32_t		first = policy->queue->clock.first;
+
+	if (first < 0 || policy->queue->unsorted || policy->queue->paused)
+		return WORKQ_POLICY_NEVER;
+	return policy_clock(policy, &policy->lanes[first]);
 }

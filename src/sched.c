@@ -30,6 +30,7 @@
 
 #include "compat.h"
 #include "guc.h"
+#include "queue.h"
 #include "sched_int.h"
 #include "store.h"
 #include "xact.h"
@@ -132,24 +133,96 @@ workq_sched_queues(WorkqInstance *instance, int **queues)
 	return n;
 }
 
+/*
+ * Warn, once for each time, that a queue has more lanes than there are
+ * records.
+ */
+static void
+tell_overflow(int queue)
+{
+	SchedQueue *q = &sched_queues[queue];
+	WorkqQueueInfo *info;
+	bool		told;
+
+	LWLockAcquire(&q->lock, LW_EXCLUSIVE);
+	told = q->overflow_told || !q->overflowing;
+	q->overflow_told = true;
+	LWLockRelease(&q->lock);
+	if (told)
+		return;
+	info = workq_queue_by_id(q->queue_id, true);
+	ereport(WARNING,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("queue \"%s\" has more lanes than there is memory for",
+					info != NULL ? info->name : "?"),
+			 errdetail("All workq.max_lanes (%d) records are in use; jobs in lanes without one wait until one is free.",
+					   sched_shared->max_lanes),
+			 errhint("Raise workq.max_lanes in postgresql.conf and restart the server.")));
+}
+
+/*
+ * Pin a lane, or count a change of one that has no record.
+ */
+static int
+pin_lane(int queue, const char *key, int no_record)
+{
+	SchedQueue *q = &sched_queues[queue];
+	int			lane = sched_lane_get(queue, key);
+
+	if (lane >= 0)
+		sched_lanes[lane].pins++;
+	else if (no_record == WORKQ_NO_RECORD)
+		q->unrecorded++;
+	else
+		q->unrecorded_ends++;
+	LWLockRelease(&q->lock);
+	if (lane >= 0)
+		return lane;
+	if (!q->overflow_told)
+		tell_overflow(queue);
+	return no_record;
+}
+
 int
 workq_sched_pin_lane(int queue, const char *key)
 {
-	int			lane;
+	return pin_lane(queue, key, WORKQ_NO_RECORD);
+}
 
-	lane = sched_lane_get(queue, key);
+int
+workq_sched_pin_ending(int queue, const char *key)
+{
+	return pin_lane(queue, key, WORKQ_NO_RECORD_END);
+}
+
+/*
+ * Queue lock held.
+ */
+static void
+unpin(SchedQueue *queue, int lane)
+{
 	if (lane >= 0)
-		sched_lanes[lane].pins++;
-	LWLockRelease(&sched_queues[queue].lock);
-	return lane;
+		sched_lanes[lane].pins--;
+	else if (lane == WORKQ_NO_RECORD)
+		queue->unrecorded--;
+	else if (lane == WORKQ_NO_RECORD_END)
+		queue->unrecorded_ends--;
 }
 
 void
 workq_sched_unpin_lane(int queue, int lane)
 {
+	if (lane == WORKQ_NO_LANE)
+		return;
 	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
-	sched_lanes[lane].pins--;
+	unpin(&sched_queues[queue], lane);
 	LWLockRelease(&sched_queues[queue].lock);
+}
+
+bool
+workq_sched_overflowing(int queue)
+{
+	return sched_queues[queue].overflowing;
 }
 
 void
@@ -191,6 +264,7 @@ sched_hint_reset(WorkqHint *hint, WorkqPos low)
 	hint->low = low;
 	hint->brought = workq_pos_max;
 	hint->raiser = 0;
+	hint->gap = -1;
 }
 
 /*
@@ -213,8 +287,10 @@ static void
 walk_begin(WorkqWalk *walk, int queue, WorkqHint *hint)
 {
 	walk->queue = queue;
+	walk->lane = -1;
 	walk->hint = hint;
 	walk->from = walk->passed = hint->low;
+	walk->gap = hint->gap;
 	walk->blocked = walk->ended = false;
 	walk->raiser = (hint->raiser == 0);
 	if (walk->raiser)
@@ -248,27 +324,35 @@ walk_end(WorkqWalk *walk)
 	if (!walk->raiser)
 		return;
 	hint->raiser = 0;
+	hint->gap = walk->gap;
 	hint->low = (walk->ended && !walk->blocked) ? workq_pos_max : walk->passed;
 	if (workq_pos_compare(hint->brought, hint->low) <= 0)
 		hint->low = workq_pos_before(hint->brought);
 }
 
 /*
- * After an error: nothing was learnt, just give the roles back.
+ * After an error: nothing was learnt, just give the roles and pins back.
  */
 void
 workq_sched_end_walks(void)
 {
+	TimestampTz now = open_walks != NULL ? workq_now() : 0;
+
 	while (open_walks != NULL)
 	{
 		WorkqWalk  *walk = open_walks;
+		SchedQueue *queue = &sched_queues[walk->queue];
+		WorkqPolicy policy = sched_policy(queue);
 
 		open_walks = walk->next;
-		if (!walk->raiser)
-			continue;
-		LWLockAcquire(&sched_queues[walk->queue].lock, LW_EXCLUSIVE);
-		walk->hint->raiser = 0;
-		LWLockRelease(&sched_queues[walk->queue].lock);
+		LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+		if (walk->hint == NULL)
+			workq_policy_lane_ready(&policy, walk->lane, now, now);
+		else if (walk->raiser)
+			walk->hint->raiser = 0;
+		if (walk->lane >= 0)
+			sched_lanes[walk->lane].pins--;
+		LWLockRelease(&queue->lock);
 	}
 }
 
@@ -325,6 +409,7 @@ workq_sched_look_begin(int queue, int lane)
 		look->empty[p] = (workq_pos_compare(l->hint[p].low,
 											workq_pos_max) == 0);
 	}
+	look->walk[0].lane = lane;
 	for (e = l->first_exact; e >= 0 && look->n_exact < WORKQ_MAX_EXACT;
 		 e = sched_exacts[e].next)
 	{
@@ -364,12 +449,13 @@ exact_remove(SchedLane *lane, const WorkqExact *tried)
 	}
 }
 
-void
+bool
 workq_sched_look_end(WorkqLook *look, bool nothing, TimestampTz now)
 {
 	SchedQueue *queue = &sched_queues[look->queue];
 	SchedLane  *lane = &sched_lanes[look->lane];
 	WorkqPolicy policy = sched_policy(queue);
+	bool		off;
 	int			i;
 
 	LWLockAcquire(&sched_queues[look->queue].lock, LW_EXCLUSIVE);
@@ -380,33 +466,44 @@ workq_sched_look_end(WorkqLook *look, bool nothing, TimestampTz now)
 		if (look->exact[i].tried)
 			exact_remove(lane, &look->exact[i]);
 	}
-	if (nothing && lane->changes == look->changes)
+	off = nothing && lane->changes == look->changes;
+	if (off)
 		workq_policy_lane_empty(&policy, look->lane);
 	lane->pins--;
 	LWLockRelease(&sched_queues[look->queue].lock);
 	pfree(look);
+	return off;
 }
 
-void
-workq_sched_set_aside(int queue, int lane, TimestampTz now)
+WorkqWalk *
+workq_sched_set_aside(int queue, int lane)
 {
 	WorkqPolicy policy = sched_policy(&sched_queues[queue]);
+	WorkqWalk  *aside = MemoryContextAllocZero(TopTransactionContext,
+											   sizeof(WorkqWalk));
 
+	aside->queue = queue;
+	aside->lane = lane;
 	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
 	sched_lanes[lane].pins++;
 	workq_policy_lane_empty(&policy, lane);
 	LWLockRelease(&sched_queues[queue].lock);
+	aside->next = open_walks;
+	open_walks = aside;
+	return aside;
 }
 
 void
-workq_sched_put_back(int queue, int lane, TimestampTz now)
+workq_sched_put_back(WorkqWalk *aside, TimestampTz now)
 {
-	WorkqPolicy policy = sched_policy(&sched_queues[queue]);
+	WorkqPolicy policy = sched_policy(&sched_queues[aside->queue]);
 
-	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
-	sched_lanes[lane].pins--;
-	workq_policy_lane_ready(&policy, lane, now, now);
-	LWLockRelease(&sched_queues[queue].lock);
+	walk_unlink(aside);
+	LWLockAcquire(&sched_queues[aside->queue].lock, LW_EXCLUSIVE);
+	sched_lanes[aside->lane].pins--;
+	workq_policy_lane_ready(&policy, aside->lane, now, now);
+	LWLockRelease(&sched_queues[aside->queue].lock);
+	pfree(aside);
 }
 
 bool
@@ -467,7 +564,8 @@ sched_lane_offer(int number, int priority, WorkqPos pos, bool single,
 
 	lane->changes++;
 	lower_head(&policy, number, priority, pos);
-	workq_policy_lane_ready(&policy, number, now, clock);
+	if (!lane->in_doubt)
+		workq_policy_lane_ready(&policy, number, now, clock);
 	if (single && workq_pos_compare(pos, hint->low) <= 0 &&
 		workq_pos_compare(hint->low, workq_pos_max) != 0 &&
 		lane->n_exact < WORKQ_MAX_EXACT &&
@@ -482,6 +580,18 @@ sched_lane_offer(int number, int priority, WorkqPos pos, bool single,
 		return;
 	}
 	sched_hint_publish(hint, pos);
+}
+
+/*
+ * There may be rows anywhere in the lane; queue lock held.
+ */
+void
+sched_lane_offer_all(int number, TimestampTz now)
+{
+	int			p;
+
+	for (p = 0; p < WORKQ_PRIORITIES; p++)
+		sched_lane_offer(number, p, workq_pos_min, false, now, now);
 }
 
 /* ------------------------------------------------------------------------
@@ -514,11 +624,13 @@ reserve(SchedQueue *queue, WorkqChange *change, WorkqSelection *selection)
 
 	sched_lanes[turn->lane].pins++;
 	queue->counters.selected++;
+	selection->window = sched_count_selection(queue, turn);
 	change->lane = turn->lane;
 	change->kind = WORKQ_CHANGE_SELECT;
 	change->promoted = (turn->decision == WORKQ_POLICY_BY_STARVATION);
 	selection->lane = turn->lane;
-	selection->decision = decision_name(turn->decision);
+	/* in fifo the look tells: of a single lane the policy knows no heads */
+	selection->decision = turn->has_share ? decision_name(turn->decision) : NULL;
 	selection->has_share = turn->has_share;
 	selection->round = turn->round;
 	selection->credit = turn->credit;
@@ -527,7 +639,7 @@ reserve(SchedQueue *queue, WorkqChange *change, WorkqSelection *selection)
 		turn->promotion_deadline == WORKQ_POLICY_NEVER ? DT_NOBEGIN :
 		turn->promotion_deadline;
 	selection->policy_version = queue->own.version;
-	selection->exact = (turn->priority >= 0);
+	selection->exact = (turn->priority >= 0 && queue->n_lanes > 1);
 	selection->expected_priority = turn->priority;
 	selection->expected.since = turn->since;
 	selection->expected.job_id = turn->job_id;
@@ -604,7 +716,7 @@ workq_sched_select_lane(int queue, const char *key, TimestampTz now,
 
 	lane = sched_lane_get(queue, key);
 	sched_settings_refresh(q, now);
-	if (lane >= 0)
+	if (lane >= 0 && !sched_lanes[lane].in_doubt)
 	{
 		apply_freed(&policy, freed, n_freed, false, now);
 		found = workq_policy_select_lane(&policy, lane, now, &selection->turn);
@@ -633,6 +745,7 @@ workq_sched_undo(int queue, const WorkqSelection *selection, TimestampTz now)
 
 	LWLockAcquire(&q->lock, LW_EXCLUSIVE);
 	workq_policy_undo(&policy, &selection->turn, now);
+	sched_count_undo(q, &selection->turn, selection->window);
 	sched_lanes[selection->lane].pins--;
 	q->counters.selected--;
 	LWLockRelease(&q->lock);
@@ -651,6 +764,101 @@ workq_sched_unreserve(int queue, int lane, TimestampTz now)
 	LWLockRelease(&q->lock);
 }
 
+/*
+ * Has a lane, and its group, a place for another job in flight?
+ */
+static bool
+has_place(const WorkqPolicy *policy, int lane)
+{
+	int32		cap = workq_policy_cap(policy, lane);
+	int			group = policy->lanes[lane].group;
+
+	return !sched_lanes[lane].in_doubt &&
+		workq_policy_weight(policy, lane) > 0 &&
+		(group < 0 || workq_policy_weight(policy, group) > 0) &&
+		(cap <= 0 || policy->lanes[lane].in_flight < cap);
+}
+
+bool
+workq_sched_move_turn(int queue, const WorkqSelection *selection,
+					  const char *key, TimestampTz now)
+{
+	SchedQueue *q = &sched_queues[queue];
+	WorkqPolicy policy = sched_policy(q);
+	WorkqChange *change = workq_xact_change(WORKQ_CHANGE_UNDONE, queue, -1);
+	WorkqFreed *freed;
+	int			n_freed = workq_xact_freed(queue, &freed);
+	int			lane = sched_lane_get(queue, key);
+	bool		found = false;
+
+	if (lane >= 0)
+	{
+		apply_freed(&policy, freed, n_freed, false, now);
+		found = has_place(&policy, lane);
+		apply_freed(&policy, freed, n_freed, true, now);
+	}
+	if (found)
+	{
+		sched_lanes[lane].pins++;
+		workq_policy_hold(&policy, lane, 1, now);
+		workq_policy_finish(&policy, selection->lane, 1, now);
+		change->kind = WORKQ_CHANGE_HOLD;
+		change->lane = lane;
+	}
+	LWLockRelease(&q->lock);
+	if (!found)
+		workq_xact_drop_last();
+	return found;
+}
+
+void
+workq_sched_move_back(int queue, const WorkqSelection *selection,
+					  TimestampTz now)
+{
+	WorkqPolicy policy = sched_policy(&sched_queues[queue]);
+
+	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
+	workq_policy_hold(&policy, selection->lane, 1, now);
+	LWLockRelease(&sched_queues[queue].lock);
+	workq_sched_unhold(queue, now);
+}
+
+bool
+workq_sched_hold(int queue, const char *key, TimestampTz now)
+{
+	WorkqPolicy policy = sched_policy(&sched_queues[queue]);
+	WorkqChange *change = workq_xact_change(WORKQ_CHANGE_UNDONE, queue, -1);
+	int			lane = sched_lane_get(queue, key);
+
+	if (lane >= 0)
+	{
+		sched_lanes[lane].pins++;
+		workq_policy_hold(&policy, lane, 1, now);
+		change->kind = WORKQ_CHANGE_HOLD;
+		change->lane = lane;
+	}
+	LWLockRelease(&sched_queues[queue].lock);
+	if (lane < 0)
+		workq_xact_drop_last();
+	return lane >= 0;
+}
+
+/*
+ * The HOLD is the last change.
+ */
+void
+workq_sched_unhold(int queue, TimestampTz now)
+{
+	WorkqPolicy policy = sched_policy(&sched_queues[queue]);
+	int			lane = workq_xact_last()->lane;
+
+	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
+	workq_policy_finish(&policy, lane, 1, now);
+	sched_lanes[lane].pins--;
+	LWLockRelease(&sched_queues[queue].lock);
+	workq_xact_drop_last();
+}
+
 /* ------------------------------------------------------------------------
  * Publishing
  * ------------------------------------------------------------------------ */
@@ -667,6 +875,19 @@ sched_wake_worker_at(SchedQueue *queue, TimestampTz when)
 	if (worker >= 0 &&
 		when < (TimestampTz) pg_atomic_read_u64(&instance->worker_until))
 		SetLatch(&ProcGlobal->allProcs[worker].procLatch);
+}
+
+/*
+ * There is something for the background worker to tidy up, not urgently: wake
+ * it if it does not know.  Queue lock held.
+ */
+void
+sched_want_chores(SchedQueue *queue)
+{
+	if (queue->chores)
+		return;
+	queue->chores = true;
+	sched_wake_worker_at(queue, DT_NOBEGIN + 1);
 }
 
 static void
@@ -703,9 +924,14 @@ publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 				lane->ready -= change->count;
 			break;
 		case WORKQ_CHANGE_CLAIM:
+		case WORKQ_CHANGE_CLAIM_MOVED:
 			counters->ready--;
 			if (lane != NULL)
 				lane->ready--;
+			sched_count_commit(queue, change);
+			break;
+		case WORKQ_CHANGE_SELECT:
+			sched_count_commit(queue, change);
 			break;
 		case WORKQ_CHANGE_LEASE_ADD:
 			counters->leased += change->count;
@@ -742,7 +968,7 @@ publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 			counters->failed += change->count;
 			break;
 		case WORKQ_CHANGE_LEASE_MOVE:
-		case WORKQ_CHANGE_SELECT:
+		case WORKQ_CHANGE_HOLD:
 		case WORKQ_CHANGE_UNDONE:
 		case WORKQ_CHANGE_SETTINGS:
 		case WORKQ_CHANGE_KEYS:
@@ -780,6 +1006,22 @@ publish_abort(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 							   change->promoted ? 1 : 0, now);
 			queue->counters.selected--;
 			break;
+		case WORKQ_CHANGE_CLAIM_MOVED:
+			if (lane == NULL)
+				break;
+			sched_lane_offer(change->lane, change->priority, change->pos,
+							 true, now, now);
+
+			/* abort would take it out of flight, where it is no longer */
+			workq_policy_hold(&policy, change->lane, 1, now);
+			workq_policy_abort(&policy, change->lane, 1,
+							   change->promoted ? 1 : 0, now);
+			queue->counters.selected--;
+			break;
+		case WORKQ_CHANGE_HOLD:
+			if (lane != NULL)
+				workq_policy_finish(&policy, change->lane, 1, now);
+			break;
 		case WORKQ_CHANGE_LEASE_MOVE:
 		case WORKQ_CHANGE_LEASE_END:
 			publish_time(queue, &queue->expiry, change->pos);
@@ -806,10 +1048,50 @@ publish_abort(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 	}
 }
 
+/*
+ * The form of the queue's lanes has changed not long ago: have these changes
+ * brought, or given back, rows that may be in lanes of an old form?
+ */
+static void
+publish_misplaced(SchedQueue *queue, const WorkqChange *changes, int n,
+				  bool commit)
+{
+	int			i;
+
+	for (i = 0; i < n; i++)
+	{
+		int			kind = changes[i].kind;
+
+		if (commit ? kind == WORKQ_CHANGE_READY_ADD ||
+			kind == WORKQ_CHANGE_LEASE_ADD :
+			kind == WORKQ_CHANGE_READY_TAKE || kind == WORKQ_CHANGE_CLAIM ||
+			kind == WORKQ_CHANGE_CLAIM_MOVED)
+		{
+			queue->misplaced = true;
+			sched_want_chores(queue);
+			return;
+		}
+	}
+}
+
+/*
+ * Has a lane no ready rows, and nobody any that are not published?  Then no
+ * look is needed to find that out.  Queue lock held.
+ */
+static bool
+is_known_empty(const SchedQueue *queue, int lane)
+{
+	const SchedLane *l = &sched_lanes[lane];
+
+	return l->ready == 0 && l->pins == 0 && !l->uncounted && !l->in_doubt &&
+		!sched_shared->instances[queue->instance].stale;
+}
+
 void
 workq_sched_publish(const WorkqChange *changes, int n, bool commit)
 {
 	SchedQueue *queue = &sched_queues[changes[0].queue];
+	WorkqPolicy policy = sched_policy(queue);
 	TimestampTz now = workq_now();
 	int			i;
 
@@ -823,9 +1105,16 @@ workq_sched_publish(const WorkqChange *changes, int n, bool commit)
 		else
 			publish_abort(queue, change, now);
 		if (change->lane >= 0)
-			sched_lanes[change->lane].pins--;
+			sched_lanes[change->lane].published++;
+		unpin(queue, change->lane);
+		if (change->lane >= 0 && is_known_empty(queue, change->lane))
+			workq_policy_lane_empty(&policy, change->lane);
 	}
+	if (sched_is_unsettled(queue) && !queue->misplaced)
+		publish_misplaced(queue, changes, n, commit);
 	sched_free_idle_lanes(changes[0].queue, 2);
+	if (sched_has_idle_lanes(queue))
+		sched_want_chores(queue);
 	LWLockRelease(&queue->lock);
 }
 
@@ -877,7 +1166,6 @@ workq_sched_set_stale(void)
 		{
 			SchedQueue *queue = &sched_queues[q];
 			int			lane;
-			int			p;
 
 			if (queue->instance != i)
 				continue;
@@ -887,9 +1175,8 @@ workq_sched_set_stale(void)
 			for (lane = queue->first_lane; lane >= 0;
 				 lane = sched_lanes[lane].next)
 			{
-				for (p = 0; p < WORKQ_PRIORITIES && !sched_lanes[lane].is_group;
-					 p++)
-					sched_lane_offer(lane, p, workq_pos_min, false, now, now);
+				if (!sched_lanes[lane].is_group)
+					sched_lane_offer_all(lane, now);
 			}
 			LWLockRelease(&queue->lock);
 		}

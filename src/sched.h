@@ -45,11 +45,32 @@ extern int	workq_sched_find_queue(int32 queue_id);
 
 /*
  * The number of a lane, made if need be and pinned for a pending change (see
- * xact.c, which unpins).  -1: no record is free, the queue is overflowing.
+ * xact.c, which unpins).  WORKQ_NO_RECORD: none is free, the queue is
+ * overflowing; this, too, is to be put into the change, or unpinned.
  */
 extern int	workq_sched_pin_lane(int queue, const char *key);
 
+/* The same for a LEASE_END. */
+extern int	workq_sched_pin_ending(int queue, const char *key);
+
 extern void workq_sched_unpin_lane(int queue, int lane);
+
+/* the lane of a change */
+#define WORKQ_NO_LANE			(-1)	/* it is not about a lane */
+#define WORKQ_NO_RECORD			(-2)	/* its lane has no record */
+#define WORKQ_NO_RECORD_END		(-3)	/* the same, of a LEASE_END */
+
+/* Are there rows in lanes without a record?  An unlocked look. */
+extern bool workq_sched_overflowing(int queue);
+
+/*
+ * A row of another form than the queue's in force is being added (by a backend
+ * that knows older or newer settings).
+ */
+extern void workq_sched_note_form(int queue, WorkqLaneForm form);
+
+/* A claimer met a row of an old form: the background worker is to move it. */
+extern void workq_sched_note_misplaced(int queue);
 
 /* ---- selecting and looking ---- */
 
@@ -69,6 +90,7 @@ typedef struct WorkqSelection
 	int			expected_priority;
 	WorkqPos	expected;
 	WorkqPolicySelection turn;
+	uint32		window;			/* in which it was counted */
 } WorkqSelection;
 
 /*
@@ -94,6 +116,24 @@ extern bool workq_sched_select_lane(int queue, const char *key,
 									WorkqSelection *selection);
 
 /*
+ * The row that a turn has led to is in a lane of an old form: the turn stays
+ * that lane's, but the place in flight becomes that of the row's right lane.
+ * False: there is none (its cap, weight 0, no record).  Appends a change;
+ * move_back, before anything else is appended, undoes it.
+ */
+extern bool workq_sched_move_turn(int queue, const WorkqSelection *selection,
+								  const char *key, TimestampTz now);
+extern void workq_sched_move_back(int queue, const WorkqSelection *selection,
+								  TimestampTz now);
+
+/*
+ * A lease moves to this lane: its place in flight there, whatever the cap.
+ * Appends a change.  False: no record is free.
+ */
+extern bool workq_sched_hold(int queue, const char *key, TimestampTz now);
+extern void workq_sched_unhold(int queue, TimestampTz now);
+
+/*
  * A walk along one order of positions: the ready rows of a lane and priority,
  * a queue's due times, its lease deadlines.  It starts behind "from": nothing
  * that is live stands at or before it.  The walker tells what it passed; if
@@ -103,11 +143,14 @@ typedef struct WorkqWalk
 {
 	struct WorkqWalk *next;		/* list of the open ones, for an abort */
 	int			queue;
-	struct WorkqHint *hint;
+	int			lane;			/* pinned by this one, or -1 */
+	struct WorkqHint *hint;		/* NULL: the lane was set aside */
 	WorkqPos	from;
 	WorkqPos	passed;			/* all up to here is gone or being deleted */
+	int64		gap;			/* from "from" to the first row; -1 unknown */
 	bool		raiser;
-	bool		blocked;		/* stopped passing: something live stands there */
+	bool		blocked;		/* stopped passing: something live stands
+								 * there */
 	bool		ended;			/* no row behind passed */
 } WorkqWalk;
 
@@ -137,7 +180,7 @@ extern WorkqLook *workq_sched_look_begin(int queue, int lane);
 
 /* nothing: no claimable row was left; the lane is not offered until something
  * changes there. */
-extern void workq_sched_look_end(WorkqLook *look, bool nothing,
+extern bool workq_sched_look_end(WorkqLook *look, bool nothing,
 								 TimestampTz now);
 
 /*
@@ -151,8 +194,8 @@ extern bool workq_sched_set_heads(WorkqLook *look,
  * Take a lane out of the turns for a moment, though rows are there, and put
  * it back.  In between it may be offered by a change.  It is pinned meanwhile.
  */
-extern void workq_sched_set_aside(int queue, int lane, TimestampTz now);
-extern void workq_sched_put_back(int queue, int lane, TimestampTz now);
+extern WorkqWalk *workq_sched_set_aside(int queue, int lane);
+extern void workq_sched_put_back(WorkqWalk *aside, TimestampTz now);
 
 typedef enum WorkqTimeKind
 {
@@ -191,6 +234,8 @@ typedef enum WorkqChangeKind
 	WORKQ_CHANGE_READY_TAKE,
 	WORKQ_CHANGE_SELECT,		/* reserved: in flight already */
 	WORKQ_CHANGE_CLAIM,			/* the same, and its ready row was taken */
+	WORKQ_CHANGE_CLAIM_MOVED,	/* the same, but in flight in another lane: */
+	WORKQ_CHANGE_HOLD,			/* there, or moved there: in flight already */
 	WORKQ_CHANGE_UNDONE,		/* a SELECT that is not made yet */
 	WORKQ_CHANGE_LEASE_ADD,		/* pos is (deadline, job_id) */
 	WORKQ_CHANGE_LEASE_MOVE,	/* renewed: pos is the old deadline */
@@ -215,8 +260,9 @@ typedef struct WorkqChange
 	uint8		kind;			/* WorkqChangeKind */
 	int8		priority;
 	int			queue;			/* -1: not about a queue */
-	int			lane;			/* pinned; -1 for none */
+	int			lane;			/* pinned, or one of WORKQ_NO_... */
 	bool		promoted;		/* a selection by starvation */
+	bool		aged;			/* a claim of a job whose age raised it (fifo) */
 	int			count;			/* rows from pos on; pos is the lowest */
 	WorkqPos	pos;
 } WorkqChange;
@@ -252,9 +298,9 @@ typedef struct WorkqCounters
 	int64		selected;
 	int64		done;
 	int64		failed;
-	int64		promoted;
 	TimestampTz next_due;		/* DT_NOEND for none; may be too early */
 	TimestampTz next_expiry;
+	int64		overflows;		/* times that lanes began to be too many */
 	bool		overflowing;
 } WorkqCounters;
 

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * sched_int.h
- *	  The shared structures; private to sched*.c, ids.c and check.c.
+ *	  The shared structures; private to sched*.c, ids.c, check.c and to what
+ *	  the background worker does (lease.c, relane.c, overflow.c, upkeep.c).
  *
  * Locks, in the order in which they are taken:
  *	  control	instances and which queue numbers are used; hash of queues
@@ -23,9 +24,11 @@
 #include "sched.h"
 
 #define WORKQ_MAX_INSTANCES		256
-#define WORKQ_KEY_INLINE		40	/* bytes of a lane's key kept in its record */
+#define WORKQ_KEY_INLINE		40	/* bytes of a lane's key kept in its
+									 * record */
 #define WORKQ_KEY_CHUNK			56	/* and in each chunk beyond */
 #define WORKQ_LANE_PARTITIONS	64
+#define WORKQ_WINDOW			1000	/* selections in a window, at least */
 
 struct WorkqInstance
 {
@@ -53,6 +56,8 @@ typedef struct WorkqHint
 	WorkqPos	low;			/* queue lock */
 	WorkqPos	brought;		/* queue lock; lowest published to a raiser */
 	int			raiser;			/* queue lock; pid, 0 for none */
+	int64		gap;			/* queue lock; from low to the first row, last
+								 * time; microseconds, -1 unknown */
 } WorkqHint;
 
 typedef struct SchedExact
@@ -63,6 +68,31 @@ typedef struct SchedExact
 	uint32		serial;			/* queue lock; the lane's change */
 } SchedExact;
 
+/* A key: what does not fit into its record continues in chunks. */
+typedef struct SchedKeyText
+{
+	int			len;			/* set once */
+	int			chunk;			/* set once; -1: all of it is here */
+	char text[	WORKQ_KEY_INLINE];	/* set once */
+} SchedKeyText;
+
+/*
+ * What metrics export of one key, whether it has a lane or not; see
+ * sched_count.c.
+ */
+typedef struct SchedMetric
+{
+	int			queue;			/* queue lock; -1: free */
+	int			next;			/* queue lock, or pool when free */
+	int			hash_next;		/* partition lock */
+	uint32		hash;			/* set once */
+	int			lane;			/* queue lock; -1: it has none */
+	int64		selected;		/* queue lock; by committed claims */
+	int64		promoted;		/* queue lock; of these, by starvation */
+	int64		deferred;		/* queue lock; plus what its lane counts */
+	SchedKeyText key;
+} SchedMetric;
+
 typedef struct SchedLane
 {
 	int			queue;			/* queue lock; -1: free */
@@ -71,16 +101,30 @@ typedef struct SchedLane
 	int			hash_next;		/* partition lock */
 	uint32		hash;			/* set once */
 	int			pins;			/* queue lock; pending changes */
-	uint32		changes;		/* queue lock; publications */
+	uint32		changes;		/* queue lock; publications of ready rows */
+	uint32		published;		/* queue lock; of anything, and made anew */
 	bool		is_group;		/* set once; of a tenant's bindings */
+	bool		uncounted;		/* queue lock; rows were there before it */
+	bool		in_doubt;		/* queue lock; leases, too: not to be served */
 	int64		ready;			/* queue lock; committed ready rows */
 	WorkqHint	hint[WORKQ_PRIORITIES]; /* queue lock */
 	int			first_exact;	/* queue lock */
 	int			n_exact;		/* queue lock */
-	int			key_len;		/* set once */
-	int			key_chunk;		/* set once; -1: the key is inline */
-	char		key[WORKQ_KEY_INLINE];	/* set once */
+	uint64		serial;			/* set once; of the queue's lanes */
+	int			metric;			/* queue lock; -1: counted in "other" */
+	uint32		window;			/* queue lock; that in_window is of */
+	int			in_window;		/* queue lock; selections */
+	int			before_window;	/* queue lock; in the window before */
+	SchedKeyText key;
 } SchedLane;
+
+/* Selections counted at commit, so they never fall. */
+typedef struct SchedTotals
+{
+	int64		selected;
+	int64		promoted;
+	int64		deferred;		/* plus what the policy counts */
+} SchedTotals;
 
 typedef struct SchedChunk
 {
@@ -104,7 +148,33 @@ typedef struct SchedQueue
 	int			first_lane;		/* queue lock; list of all */
 	int			plain_lane;		/* queue lock; the lane "" or -1 */
 	int			n_lanes;		/* queue lock */
+	uint8		form;			/* queue lock; WorkqLaneForm in force */
+	uint8		forms;			/* queue lock; bits of those rows may have */
+	uint32		forms_serial;	/* queue lock; counts reasons to look again */
+	bool		misplaced;		/* queue lock; there may be such a row now */
+	uint64		next_serial;	/* queue lock; of the next lane */
+	int			first_metric;	/* queue lock; list, the newest first */
+	int			n_metrics;		/* queue lock */
+	int64		n_other;		/* queue lock; lanes made that have none */
+	uint32		metrics_epoch;	/* queue lock; counts how often all went */
+	int			dimension;		/* queue lock; what the keys are keys of */
+	SchedTotals totals;			/* queue lock; of all keys, since loaded */
+	SchedTotals other;			/* queue lock; of keys without a metric */
+	uint32		window;			/* queue lock; number of the present one */
+	int			in_window;		/* queue lock; selections */
+	int			before_window;	/* queue lock; in the window before */
+	int64		window_round;	/* queue lock; of the last selection */
 	bool		overflowing;	/* queue lock; rows in lanes without record */
+	bool		overflow_told;	/* queue lock; a warning said so */
+	bool		leases_unrecorded;	/* queue lock; leases in such lanes */
+	bool		chores;			/* queue lock; something for upkeep.c */
+	uint32		overflow_serial;	/* queue lock; lanes that got no record */
+	int			unrecorded;		/* queue lock; pending changes of such lanes */
+	int			unrecorded_ends;	/* queue lock; the same, ends of leases */
+	int			n_uncounted;	/* queue lock; lanes */
+	int			n_in_doubt;		/* queue lock; lanes */
+	bool		sweep_begun;	/* queue lock; overflow.c has come to ... */
+	char		sweep_lane[WORKQ_MAX_LANE + 1]; /* queue lock; ... this one */
 	WorkqHint	due;			/* queue lock */
 	WorkqHint	expiry;			/* queue lock */
 	WorkqCounters counters;		/* queue lock */
@@ -129,6 +199,7 @@ typedef struct SchedShared
 	int			free_lane;		/* pool */
 	int			free_exact;		/* pool */
 	int			free_chunk;		/* pool */
+	int			free_metric;	/* pool */
 	int			n_free_lanes;	/* pool */
 	LWLock		partition[WORKQ_LANE_PARTITIONS];
 	WorkqInstance instances[WORKQ_MAX_INSTANCES];
@@ -140,6 +211,7 @@ extern SchedLane *sched_lanes;
 extern WorkqPolicyLane *sched_policy_lanes; /* same numbers; queue lock */
 extern SchedExact *sched_exacts;
 extern SchedChunk *sched_chunks;
+extern SchedMetric *sched_metrics;
 
 static const WorkqPos workq_pos_min = {PG_INT64_MIN, PG_INT64_MIN};
 static const WorkqPos workq_pos_max = {PG_INT64_MAX, PG_INT64_MAX};
@@ -159,6 +231,12 @@ workq_pos_before(WorkqPos pos)
 	if (pos.job_id > PG_INT64_MIN)
 		pos.job_id--;
 	return pos;
+}
+
+static inline LWLock *
+sched_partition(uint32 hash)
+{
+	return &sched_shared->partition[hash % WORKQ_LANE_PARTITIONS];
 }
 
 static inline WorkqPolicy
@@ -188,11 +266,33 @@ extern int	sched_lane_find(int queue, const char *key);
 extern int	sched_lane_make(int queue, const SchedKey *key);
 extern void sched_lane_free(int lane);
 extern void sched_free_all_lanes(int queue);
-extern void sched_free_idle_lanes(int queue, int most);
+extern int	sched_free_idle_lanes(int queue, int most);
+extern bool sched_has_idle_lanes(const SchedQueue *queue);
 extern char *sched_lane_key(int lane);	/* palloc'd */
 extern void sched_lane_copy_key(int lane, char *key);
+extern bool sched_key_store(SchedKeyText *to, const char *key, int len);
+extern void sched_key_free(SchedKeyText *key);
+extern bool sched_key_equals(const SchedKeyText *a, const char *key, int len);
+extern void sched_key_copy(const SchedKeyText *from, char *key);
+extern int	sched_n_buckets(int n);
 extern int	sched_exact_alloc(void);
 extern void sched_exact_free(int exact);
+
+/* sched_count.c */
+extern Size sched_count_size(void);
+extern Size sched_count_place(char *at);
+extern void sched_count_init_area(void);
+extern void sched_count_reset(int queue);
+extern void sched_count_carry(SchedQueue *queue);
+extern void sched_count_set_dimension(int queue);
+extern void sched_count_drop(int queue);
+extern void sched_count_lane_made(int lane);
+extern void sched_count_lane_freed(int lane);
+extern uint32 sched_count_selection(SchedQueue *queue,
+									const WorkqPolicySelection *turn);
+extern void sched_count_undo(SchedQueue *queue,
+							 const WorkqPolicySelection *turn, uint32 window);
+extern void sched_count_commit(SchedQueue *queue, const WorkqChange *change);
 
 /* sched_settings.c */
 extern void sched_settings_refresh(SchedQueue *queue, TimestampTz now);
@@ -200,12 +300,22 @@ extern void sched_settings_init(SchedQueue *queue, int64 round);
 extern void sched_settings_refresh_keys(int queue, TimestampTz now);
 extern int	sched_lane_get(int queue, const char *key);
 
+/* Rows of the queue may be in lanes of another form than that in force. */
+static inline bool
+sched_is_unsettled(const SchedQueue *queue)
+{
+	return queue->form != WORKQ_FORM_UNKNOWN &&
+		(queue->forms & ~(1 << queue->form)) != 0;
+}
+
 /* sched.c */
 extern void sched_hint_reset(WorkqHint *hint, WorkqPos low);
 extern void sched_hint_publish(WorkqHint *hint, WorkqPos pos);
 extern void sched_lane_offer(int lane, int priority, WorkqPos pos, bool single,
 							 TimestampTz now, TimestampTz clock);
+extern void sched_lane_offer_all(int lane, TimestampTz now);
 extern void sched_wake_worker_at(SchedQueue *queue, TimestampTz when);
+extern void sched_want_chores(SchedQueue *queue);
 
 /* sched_load.c */
 extern void sched_load(WorkqInstance *instance);

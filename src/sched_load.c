@@ -47,6 +47,11 @@ reset_queues(int instance)
 		queue->counters.scheduled = 0;
 		queue->counters.leased = 0;
 		queue->counters.held = 0;
+		queue->overflowing = false;
+		queue->overflow_told = false;
+		queue->leases_unrecorded = false;
+		queue->misplaced = false;
+		queue->unrecorded = queue->unrecorded_ends = 0;
 		sched_hint_reset(&queue->due, workq_pos_max);
 		sched_hint_reset(&queue->expiry, workq_pos_max);
 		sched_free_all_lanes(q);
@@ -80,7 +85,10 @@ load_row(int instance, WorkqRelation table, const WorkqJob *job, WorkqPos pos)
 	queue = &sched_queues[q];
 	policy = sched_policy(queue);
 	if (table == WORKQ_REL_READY || table == WORKQ_REL_LEASES)
+	{
 		lane = sched_lane_get(q, job->lane);
+		queue->forms |= 1 << workq_job_form(job->flags);
+	}
 	else
 		LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
 	switch (table)
@@ -99,6 +107,8 @@ load_row(int instance, WorkqRelation table, const WorkqJob *job, WorkqPos pos)
 			sched_hint_publish(&queue->expiry, pos);
 			if (lane >= 0)
 				workq_policy_hold(&policy, lane, 1, now);
+			else
+				queue->leases_unrecorded = true;
 			break;
 		case WORKQ_REL_SCHEDULED:
 			queue->counters.scheduled++;
@@ -144,6 +154,24 @@ load_table(int instance, WorkqRelation table)
 	MemoryContextDelete(context);
 }
 
+/*
+ * Have all queues looked at: rows may be in lanes of an old form.
+ */
+static void
+want_chores(int instance)
+{
+	int			q;
+
+	for (q = 0; q < sched_shared->max_queues; q++)
+	{
+		if (sched_queues[q].instance != instance)
+			continue;
+		LWLockAcquire(&sched_queues[q].lock, LW_EXCLUSIVE);
+		sched_want_chores(&sched_queues[q]);
+		LWLockRelease(&sched_queues[q].lock);
+	}
+}
+
 void
 sched_load(WorkqInstance *instance)
 {
@@ -170,10 +198,14 @@ sched_load(WorkqInstance *instance)
 	LWLockRelease(&sched_shared->control);
 
 	reset_queues(number);
-	load_table(number, WORKQ_REL_READY);
+
+	/* leases first: their lanes have to have records before all others */
 	load_table(number, WORKQ_REL_LEASES);
+	load_table(number, WORKQ_REL_READY);
 	load_table(number, WORKQ_REL_SCHEDULED);
 	load_table(number, WORKQ_REL_HELD);
+
+	want_chores(number);
 
 	LWLockAcquire(&sched_shared->control, LW_EXCLUSIVE);
 	instance->loaded = true;

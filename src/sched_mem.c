@@ -23,10 +23,11 @@
 
 SchedShared *sched_shared = NULL;
 SchedQueue *sched_queues = NULL;
-SchedLane *sched_lanes = NULL;
+SchedLane  *sched_lanes = NULL;
 WorkqPolicyLane *sched_policy_lanes = NULL;
 SchedExact *sched_exacts = NULL;
 SchedChunk *sched_chunks = NULL;
+SchedMetric *sched_metrics = NULL;
 
 static const char *const tranche_names[SCHED_N_TRANCHES] = {
 	"workq control",
@@ -51,8 +52,8 @@ max_chunks(void)
 	return Max(workq_guc_max_lanes / 2, 1024);
 }
 
-static int
-n_buckets(int n)
+int
+sched_n_buckets(int n)
 {
 	return (int) pg_nextpower2_32((uint32) Max(n, 64));
 }
@@ -72,9 +73,10 @@ workq_sched_shmem_size(void)
 											sizeof(SchedExact))));
 	size = add_size(size, MAXALIGN(mul_size(max_chunks(),
 											sizeof(SchedChunk))));
-	size = add_size(size, MAXALIGN(mul_size(n_buckets(workq_guc_max_queues),
+	size = add_size(size, sched_count_size());
+	size = add_size(size, MAXALIGN(mul_size(sched_n_buckets(workq_guc_max_queues),
 											sizeof(int))));
-	size = add_size(size, MAXALIGN(mul_size(n_buckets(workq_guc_max_lanes),
+	size = add_size(size, MAXALIGN(mul_size(sched_n_buckets(workq_guc_max_lanes),
 											sizeof(int))));
 	return size;
 }
@@ -133,6 +135,7 @@ init_area(int n_queue_buckets, int n_lane_buckets)
 	for (i = 0; i < max_chunks(); i++)
 		sched_chunks[i].next = i + 1 < max_chunks() ? i + 1 : -1;
 	sched_shared->free_chunk = 0;
+	sched_count_init_area();
 	for (i = 0; i < n_queue_buckets; i++)
 		queue_buckets[i] = -1;
 	for (i = 0; i < n_lane_buckets; i++)
@@ -147,8 +150,8 @@ workq_sched_shmem_init(void)
 {
 	bool		found;
 	char	   *at;
-	int			n_queue_buckets = n_buckets(workq_guc_max_queues);
-	int			n_lane_buckets = n_buckets(workq_guc_max_lanes);
+	int			n_queue_buckets = sched_n_buckets(workq_guc_max_queues);
+	int			n_lane_buckets = sched_n_buckets(workq_guc_max_lanes);
 	int			i;
 
 	at = ShmemInitStruct("workq scheduler", workq_sched_shmem_size(), &found);
@@ -161,6 +164,7 @@ workq_sched_shmem_init(void)
 							   sizeof(WorkqPolicyLane));
 	sched_exacts = carve(&at, max_exacts() * sizeof(SchedExact));
 	sched_chunks = carve(&at, max_chunks() * sizeof(SchedChunk));
+	at += sched_count_place(at);
 	queue_buckets = carve(&at, n_queue_buckets * sizeof(int));
 	lane_buckets = carve(&at, n_lane_buckets * sizeof(int));
 	if (!found)
@@ -290,7 +294,7 @@ queue_bucket(int instance, int32 queue_id)
 	uint32		hash = hash_combine(murmurhash32((uint32) instance),
 									murmurhash32((uint32) queue_id));
 
-	return &queue_buckets[hash & (n_buckets(sched_shared->max_queues) - 1)];
+	return &queue_buckets[hash & (sched_n_buckets(sched_shared->max_queues) - 1)];
 }
 
 /* control held */
@@ -314,14 +318,24 @@ queue_reset(SchedQueue *queue)
 {
 	queue->has_settings = false;
 	memset(&queue->own, 0, sizeof(WorkqSettings));
-	sched_settings_init(queue, 0);
+	memset(&queue->policy, 0, sizeof(WorkqPolicyQueue));
 	queue->first_lane = -1;
 	queue->plain_lane = -1;
 	queue->n_lanes = 0;
+	queue->next_serial = 1;
+	sched_count_reset(queue - sched_queues);
 	queue->overflowing = false;
+	queue->overflow_told = false;
+	queue->leases_unrecorded = false;
+	queue->misplaced = false;
+	queue->chores = false;
+	queue->unrecorded = queue->unrecorded_ends = 0;
+	queue->n_uncounted = queue->n_in_doubt = 0;
+	queue->sweep_begun = false;
 	sched_hint_reset(&queue->due, workq_pos_max);
 	sched_hint_reset(&queue->expiry, workq_pos_max);
 	memset(&queue->counters, 0, sizeof(WorkqCounters));
+	sched_settings_init(queue, 0);
 }
 
 /*
@@ -400,6 +414,7 @@ sched_queue_free(int q)
 	int		   *link = queue_bucket(queue->instance, queue->queue_id);
 
 	sched_free_all_lanes(q);
+	sched_count_drop(q);
 	while (*link != q)
 		link = &sched_queues[*link].hash_next;
 	*link = queue->hash_next;
@@ -411,17 +426,11 @@ sched_queue_free(int q)
  * Lanes
  * ------------------------------------------------------------------------ */
 
-static inline LWLock *
-lane_partition(uint32 hash)
-{
-	return &sched_shared->partition[hash % WORKQ_LANE_PARTITIONS];
-}
-
 static inline int *
 lane_bucket(uint32 hash)
 {
 	/* the low bits choose the partition, so a bucket is in one partition */
-	return &lane_buckets[hash & (n_buckets(sched_shared->max_lanes) - 1)];
+	return &lane_buckets[hash & (sched_n_buckets(sched_shared->max_lanes) - 1)];
 }
 
 static int
@@ -455,15 +464,15 @@ pool_push_chunks(int chunk)
 /*
  * Store a key.  False: out of chunks (what was taken is given back).
  */
-static bool
-key_store(SchedLane *lane, const char *key, int len)
+bool
+sched_key_store(SchedKeyText *to, const char *key, int len)
 {
 	int			done = Min(len, WORKQ_KEY_INLINE);
-	int		   *link = &lane->key_chunk;
+	int		   *link = &to->chunk;
 
-	lane->key_len = len;
-	lane->key_chunk = -1;
-	memcpy(lane->key, key, done);
+	to->len = len;
+	to->chunk = -1;
+	memcpy(to->text, key, done);
 	while (done < len)
 	{
 		int			part = Min(len - done, WORKQ_KEY_CHUNK);
@@ -471,8 +480,7 @@ key_store(SchedLane *lane, const char *key, int len)
 
 		if (chunk < 0)
 		{
-			pool_push_chunks(lane->key_chunk);
-			lane->key_chunk = -1;
+			sched_key_free(to);
 			return false;
 		}
 		memcpy(sched_chunks[chunk].data, key + done, part);
@@ -484,13 +492,23 @@ key_store(SchedLane *lane, const char *key, int len)
 	return true;
 }
 
-static bool
-key_equals(const SchedLane *lane, const char *key, int len)
+/*
+ * Give back what it took.
+ */
+void
+sched_key_free(SchedKeyText *key)
+{
+	pool_push_chunks(key->chunk);
+	key->chunk = -1;
+}
+
+bool
+sched_key_equals(const SchedKeyText *a, const char *key, int len)
 {
 	int			done = Min(len, WORKQ_KEY_INLINE);
-	int			chunk = lane->key_chunk;
+	int			chunk = a->chunk;
 
-	if (lane->key_len != len || memcmp(lane->key, key, done) != 0)
+	if (a->len != len || memcmp(a->text, key, done) != 0)
 		return false;
 	while (done < len)
 	{
@@ -505,31 +523,39 @@ key_equals(const SchedLane *lane, const char *key, int len)
 }
 
 /*
- * Copy a lane's key; there is room for WORKQ_MAX_LANE + 4 bytes.
+ * Copy a key; there is room for WORKQ_MAX_LANE + 4 bytes.
  */
 void
-sched_lane_copy_key(int number, char *key)
+sched_key_copy(const SchedKeyText *from, char *key)
 {
-	SchedLane  *lane = &sched_lanes[number];
-	int			done = Min(lane->key_len, WORKQ_KEY_INLINE);
-	int			chunk = lane->key_chunk;
+	int			done = Min(from->len, WORKQ_KEY_INLINE);
+	int			chunk = from->chunk;
 
-	memcpy(key, lane->key, done);
-	while (done < lane->key_len)
+	memcpy(key, from->text, done);
+	while (done < from->len)
 	{
-		int			part = Min(lane->key_len - done, WORKQ_KEY_CHUNK);
+		int			part = Min(from->len - done, WORKQ_KEY_CHUNK);
 
 		memcpy(key + done, sched_chunks[chunk].data, part);
 		done += part;
 		chunk = sched_chunks[chunk].next;
 	}
-	key[lane->key_len] = '\0';
+	key[from->len] = '\0';
+}
+
+/*
+ * Copy a lane's key, as sched_key_copy.
+ */
+void
+sched_lane_copy_key(int number, char *key)
+{
+	sched_key_copy(&sched_lanes[number].key, key);
 }
 
 char *
 sched_lane_key(int number)
 {
-	char	   *key = palloc(sched_lanes[number].key_len + 1);
+	char	   *key = palloc(sched_lanes[number].key.len + 1);
 
 	sched_lane_copy_key(number, key);
 	return key;
@@ -553,7 +579,7 @@ lane_alloc(const char *key, int len)
 	SpinLockRelease(&sched_shared->pool);
 	if (number < 0)
 		return -1;
-	if (!key_store(&sched_lanes[number], key, len))
+	if (!sched_key_store(&sched_lanes[number].key, key, len))
 	{
 		SpinLockAcquire(&sched_shared->pool);
 		sched_lanes[number].next = sched_shared->free_lane;
@@ -563,6 +589,19 @@ lane_alloc(const char *key, int len)
 		return -1;
 	}
 	return number;
+}
+
+/*
+ * No record is free for a lane of this queue.
+ */
+static void
+overflow(SchedQueue *queue)
+{
+	queue->overflow_serial++;
+	if (!queue->overflowing)
+		queue->counters.overflows++;
+	queue->overflowing = true;
+	sched_want_chores(queue);
 }
 
 /*
@@ -578,9 +617,11 @@ lane_make(int q, const char *key, uint32 hash)
 	SchedLane  *lane;
 	int			p;
 
+	if (number < 0 && sched_free_idle_lanes(q, 4) > 0)
+		number = lane_alloc(key, len);
 	if (number < 0)
 	{
-		queue->overflowing = true;
+		overflow(queue);
 		return -1;
 	}
 	lane = &sched_lanes[number];
@@ -588,10 +629,17 @@ lane_make(int q, const char *key, uint32 hash)
 	lane->hash = hash;
 	lane->pins = 0;
 	lane->changes = 0;
+	lane->published++;
 	lane->is_group = false;
+	lane->uncounted = false;
+	lane->in_doubt = false;
 	lane->ready = 0;
 	lane->first_exact = -1;
 	lane->n_exact = 0;
+	lane->serial = queue->next_serial++;
+	lane->metric = -1;
+	lane->window = queue->window;
+	lane->in_window = lane->before_window = 0;
 	for (p = 0; p < WORKQ_PRIORITIES; p++)
 		sched_hint_reset(&lane->hint[p], workq_pos_max);
 	lane->prev = -1;
@@ -604,10 +652,10 @@ lane_make(int q, const char *key, uint32 hash)
 		queue->plain_lane = number;
 	else
 	{
-		LWLockAcquire(lane_partition(hash), LW_EXCLUSIVE);
+		LWLockAcquire(sched_partition(hash), LW_EXCLUSIVE);
 		lane->hash_next = *lane_bucket(hash);
 		*lane_bucket(hash) = number;
-		LWLockRelease(lane_partition(hash));
+		LWLockRelease(sched_partition(hash));
 	}
 	return number;
 }
@@ -632,17 +680,17 @@ sched_lane_find(int q, const char *key)
 	if (len == 0)
 		return sched_queues[q].plain_lane;
 	hash = lane_hash(q, key);
-	LWLockAcquire(lane_partition(hash), LW_SHARED);
+	LWLockAcquire(sched_partition(hash), LW_SHARED);
 	for (number = *lane_bucket(hash); number >= 0;
 		 number = sched_lanes[number].hash_next)
 	{
 		SchedLane  *lane = &sched_lanes[number];
 
 		if (lane->queue == q && lane->hash == hash &&
-			key_equals(lane, key, len))
+			sched_key_equals(&lane->key, key, len))
 			break;
 	}
-	LWLockRelease(lane_partition(hash));
+	LWLockRelease(sched_partition(hash));
 	return number;
 }
 
@@ -682,6 +730,24 @@ group_get(int q, const char *key, int tenant_len, int32 weight)
 }
 
 /*
+ * The lane may have rows from before it had a record: it is offered, and
+ * nothing is excluded.  Queue lock held.
+ */
+static void
+lane_adopt(int q, int number)
+{
+	SchedQueue *queue = &sched_queues[q];
+	SchedLane  *lane = &sched_lanes[number];
+
+	lane->uncounted = true;
+	queue->n_uncounted++;
+	lane->in_doubt = queue->leases_unrecorded;
+	queue->n_in_doubt += lane->in_doubt;
+	sched_lane_offer_all(number, workq_now());
+	sched_want_chores(queue);
+}
+
+/*
  * Make a lane that is not there.  -1: no record is free; the queue is marked
  * overflowing.  Queue lock held.
  */
@@ -700,10 +766,18 @@ sched_lane_make(int q, const SchedKey *key)
 						  key->group_weight);
 		if (group < 0)
 			return -1;
+		sched_lanes[group].pins++;	/* making the lane may free others */
 	}
 	number = lane_make(q, key->key, lane_hash(q, key->key));
+	if (group >= 0)
+		sched_lanes[group].pins--;
 	if (number >= 0)
+	{
 		workq_policy_lane_add(&policy, number, group, key->weight, key->cap);
+		if (queue->overflowing)
+			lane_adopt(q, number);
+		sched_count_lane_made(number);
+	}
 	return number;
 }
 
@@ -717,6 +791,7 @@ sched_lane_free(int number)
 	SchedQueue *queue = &sched_queues[lane->queue];
 	WorkqPolicy policy = sched_policy(queue);
 
+	sched_count_lane_freed(number);
 	workq_policy_lane_remove(&policy, number);
 	while (lane->first_exact >= 0)
 	{
@@ -725,15 +800,15 @@ sched_lane_free(int number)
 		lane->first_exact = sched_exacts[exact].next;
 		sched_exact_free(exact);
 	}
-	if (lane->key_len > 0)
+	if (lane->key.len > 0)
 	{
 		int		   *link = lane_bucket(lane->hash);
 
-		LWLockAcquire(lane_partition(lane->hash), LW_EXCLUSIVE);
+		LWLockAcquire(sched_partition(lane->hash), LW_EXCLUSIVE);
 		while (*link != number)
 			link = &sched_lanes[*link].hash_next;
 		*link = lane->hash_next;
-		LWLockRelease(lane_partition(lane->hash));
+		LWLockRelease(sched_partition(lane->hash));
 	}
 	else
 		queue->plain_lane = -1;
@@ -744,7 +819,9 @@ sched_lane_free(int number)
 	if (lane->next >= 0)
 		sched_lanes[lane->next].prev = lane->prev;
 	queue->n_lanes--;
-	pool_push_chunks(lane->key_chunk);
+	queue->n_uncounted -= lane->uncounted;
+	queue->n_in_doubt -= lane->in_doubt;
+	sched_key_free(&lane->key);
 	lane->queue = -1;
 
 	SpinLockAcquire(&sched_shared->pool);
@@ -755,13 +832,40 @@ sched_lane_free(int number)
 }
 
 /*
- * Give lanes back that nothing needs, a few at a time.  The plain lane stays:
- * a queue that has it needs it again at once.  Queue lock held.
+ * The plain lane of a queue that has no other stays: it is needed again at
+ * once.
  */
-void
+static bool
+is_permanent(const SchedQueue *queue, int number)
+{
+	return number == queue->plain_lane &&
+		(queue->form == WORKQ_FORM_PLAIN ||
+		 queue->form == WORKQ_FORM_UNKNOWN);
+}
+
+/*
+ * Would the lane's rows be found without its record?  There are none, or the
+ * queue's lanes without record are being looked for.
+ */
+static bool
+is_dispensable(const SchedQueue *queue, int number)
+{
+	const SchedLane *lane = &sched_lanes[number];
+
+	if (lane->pins > 0 || lane->in_doubt || is_permanent(queue, number))
+		return false;
+	return lane->uncounted ? queue->overflowing : lane->ready == 0;
+}
+
+/*
+ * Give lanes back that nothing needs, a few at a time; returns how many.
+ * Queue lock held.
+ */
+int
 sched_free_idle_lanes(int q, int most)
 {
 	WorkqPolicy policy = sched_policy(&sched_queues[q]);
+	int			freed = 0;
 
 	while (most-- > 0)
 	{
@@ -769,10 +873,25 @@ sched_free_idle_lanes(int q, int most)
 
 		if (number < 0)
 			break;
-		if (sched_lanes[number].pins == 0 && sched_lanes[number].ready == 0 &&
-			number != sched_queues[q].plain_lane)
+		if (is_dispensable(&sched_queues[q], number))
+		{
 			sched_lane_free(number);
+			freed++;
+		}
 	}
+	return freed;
+}
+
+/*
+ * Is there more than the lane that stays?  Queue lock held.
+ */
+bool
+sched_has_idle_lanes(const SchedQueue *queue)
+{
+	const WorkqPolicyList *idle = &queue->policy.idle;
+
+	return idle->first >= 0 &&
+		!(idle->first == idle->last && is_permanent(queue, idle->first));
 }
 
 int

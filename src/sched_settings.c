@@ -14,6 +14,7 @@
 
 #include "common/hashfn.h"
 
+#include "args.h"
 #include "guc.h"
 #include "sched_int.h"
 #include "store_catalog.h"
@@ -61,7 +62,10 @@ weights_fingerprint(void)
 	return fingerprint;
 }
 
-static void
+/*
+ * What the policy is to be told; returns the form of lanes that follows.
+ */
+static WorkqLaneForm
 make_params(const SchedQueue *queue, WorkqPolicyParams *params)
 {
 	int64		values[WORKQ_N_SETTINGS];
@@ -86,6 +90,24 @@ make_params(const SchedQueue *queue, WorkqPolicyParams *params)
 		values[WORKQ_SET_PROMOTE_NORMAL_AFTER] * 1000;
 	params->promote_after[WORKQ_LOW] =
 		values[WORKQ_SET_PROMOTE_LOW_AFTER] * 1000;
+	return workq_lane_form(values);
+}
+
+/*
+ * Another form of lanes: rows that are there, and those of transactions that
+ * are open now, have the old one.  Queue lock held.
+ */
+static void
+set_form(SchedQueue *queue, WorkqLaneForm form)
+{
+	if (queue->form == form)
+		return;
+	if (queue->form != WORKQ_FORM_UNKNOWN)
+		queue->forms |= (1 << queue->form) | (1 << form);
+	queue->form = form;
+	queue->forms_serial++;
+	if (sched_is_unsettled(queue))
+		sched_want_chores(queue);
 }
 
 /*
@@ -95,11 +117,16 @@ void
 sched_settings_init(SchedQueue *queue, int64 round)
 {
 	WorkqPolicyParams params;
+	WorkqLaneForm form = make_params(queue, &params);
 
-	make_params(queue, &params);
+	queue->form = queue->has_settings ? form : WORKQ_FORM_UNKNOWN;
+	queue->forms = 0;
+	queue->forms_serial++;
+	sched_count_carry(queue);
 	workq_policy_queue_init(&queue->policy, &params, round);
 	queue->policy.paused = queue->own.paused;
 	queue->defaults = defaults_fingerprint();
+	sched_count_set_dimension(queue - sched_queues);
 }
 
 /*
@@ -114,10 +141,41 @@ sched_settings_refresh(SchedQueue *queue, TimestampTz now)
 
 	if (queue->defaults == defaults_fingerprint())
 		return;
-	make_params(queue, &params);
+	set_form(queue, make_params(queue, &params));
 	workq_policy_configure(&policy, &params, now);
 	workq_policy_pause(&policy, queue->own.paused, now);
 	queue->defaults = defaults_fingerprint();
+	sched_count_set_dimension(queue - sched_queues);
+}
+
+void
+workq_sched_note_form(int q, WorkqLaneForm form)
+{
+	SchedQueue *queue = &sched_queues[q];
+
+	if (queue->form == form)
+		return;
+	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+	if (queue->form != form && queue->form != WORKQ_FORM_UNKNOWN)
+	{
+		queue->forms |= 1 << form;
+		queue->forms_serial++;
+		sched_want_chores(queue);
+	}
+	LWLockRelease(&queue->lock);
+}
+
+void
+workq_sched_note_misplaced(int q)
+{
+	SchedQueue *queue = &sched_queues[q];
+
+	if (queue->misplaced)
+		return;
+	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+	queue->misplaced = true;
+	sched_want_chores(queue);
+	LWLockRelease(&queue->lock);
 }
 
 void

@@ -336,7 +336,7 @@ store_new_row(WorkqStore *store, StoreTable *table)
 
 		table->gathered[table->n_slots++] =
 			MakeSingleTupleTableSlot(RelationGetDescr(table->rel),
-									 &TTSOpsVirtual);
+									 &TTSOpsHeapTuple);
 		MemoryContextSwitchTo(old);
 	}
 	slot = table->gathered[table->n_gathered];
@@ -347,17 +347,30 @@ store_new_row(WorkqStore *store, StoreTable *table)
 }
 
 /*
- * Take the row just filled in.  It is copied, so the caller may free what it
- * pointed to.
+ * Make the values filled into a slot its tuple.
+ */
+void
+store_form(WorkqStore *store, StoreTable *table, TupleTableSlot *slot)
+{
+	MemoryContext old = MemoryContextSwitchTo(store->context);
+	HeapTuple	tuple = heap_form_tuple(RelationGetDescr(table->rel),
+										slot->tts_values, slot->tts_isnull);
+
+	MemoryContextSwitchTo(old);
+	ExecStoreHeapTuple(tuple, slot, true);
+	slot->tts_tableOid = RelationGetRelid(table->rel);
+}
+
+/*
+ * Take the row just filled in: form the tuple that the heap will take as it is.
+ * The caller may free what it pointed to.
  */
 void
 store_append(WorkqStore *store, StoreTable *table)
 {
 	TupleTableSlot *slot = table->gathered[table->n_gathered++];
 
-	slot->tts_tableOid = RelationGetRelid(table->rel);
-	ExecStoreVirtualTuple(slot);
-	ExecMaterializeSlot(slot);
+	store_form(store, table, slot);
 	if (table->n_gathered == STORE_GATHER)
 		store_table_flush(store, table);
 }

@@ -119,6 +119,16 @@ typedef struct WorkqCursor WorkqCursor;
 extern WorkqCursor *workq_store_ready_cursor(WorkqStore *store, int32 queue_id,
 											 const char *lane, int16 priority,
 											 WorkqPos after);
+
+/*
+ * The same, but it ends (END) at the latest gap microseconds behind "after",
+ * or, with a gap of 0, a few job ids behind it at the same time.  A scan reads
+ * all entries of a page that its keys admit, before it returns the first; who
+ * wants one row saves most of that.
+ */
+extern WorkqCursor *workq_store_near_cursor(WorkqStore *store, int32 queue_id,
+											const char *lane, int16 priority,
+											WorkqPos after, int64 gap);
 extern WorkqCursor *workq_store_due_cursor(WorkqStore *store, int32 queue_id,
 										   WorkqPos after);
 extern WorkqCursor *workq_store_expired_cursor(WorkqStore *store,
@@ -130,6 +140,16 @@ extern WorkqCursor *workq_store_held_cursor(WorkqStore *store, int32 queue_id,
 extern WorkqCursor *workq_store_queue_cursor(WorkqStore *store,
 											 int32 queue_id);
 
+/* The same behind a row's place, of which lane, priority, since and job_id
+ * count (re-laning in steps). */
+extern WorkqCursor *workq_store_queue_cursor_after(WorkqStore *store,
+												   int32 queue_id,
+												   const WorkqJob *after);
+
+/* The same behind all of a lane's rows; NULL: from the first lane on. */
+extern WorkqCursor *workq_store_lane_cursor(WorkqStore *store, int32 queue_id,
+											const char *after);
+
 /* Every row of a live table in heap order, for loading; skips invisible. */
 extern WorkqCursor *workq_store_full_cursor(WorkqStore *store,
 											WorkqRelation table);
@@ -139,6 +159,9 @@ extern WorkqRow workq_store_next(WorkqCursor *cursor);
 /* The row a cursor stands on.  Strings live until the next move. */
 extern void workq_store_row(WorkqCursor *cursor, WorkqJob *job);
 extern void workq_store_lease_row(WorkqCursor *cursor, WorkqLease *lease);
+
+/* Only its flags. */
+extern int16 workq_store_flags(WorkqCursor *cursor);
 
 /* Its place in the cursor's order. */
 extern WorkqPos workq_store_pos(WorkqCursor *cursor);
@@ -179,6 +202,10 @@ extern bool workq_store_delete(WorkqStore *store, WorkqRelation table,
 /* Write a lease's deadline and flags anew; false as above. */
 extern bool workq_store_update_lease(WorkqStore *store,
 									 const WorkqLease *lease, ItemPointer tid);
+
+/* The same for the row a cursor on leases stands on, without waiting. */
+extern bool workq_store_rewrite_lease(WorkqStore *store, WorkqCursor *cursor,
+									  const WorkqLease *lease);
 
 /*
  * Take a deduplication key for job_id.  Waits for another transaction that

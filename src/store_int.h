@@ -104,6 +104,8 @@ extern void store_open_indexes(WorkqStore *store, StoreTable *table,
 
 /* A cleared slot with all columns NULL to fill in, then hand to store_append */
 extern TupleTableSlot *store_new_row(WorkqStore *store, StoreTable *table);
+extern void store_form(WorkqStore *store, StoreTable *table,
+					   TupleTableSlot *slot);
 extern void store_append(WorkqStore *store, StoreTable *table);
 
 extern void store_finder_close(StoreFinder *finder);

@@ -32,6 +32,8 @@
 #include "compat.h"
 #include "store_int.h"
 
+#define NEAR_JOBS	16			/* how far a cursor without a gap looks */
+
 struct WorkqCursor
 {
 	WorkqRelation which;
@@ -44,8 +46,8 @@ struct WorkqCursor
 	int			since_column;	/* what the cursor's order goes by */
 
 	/* scan keys; they must last as long as the scan */
-	ScanKeyData keys[4];
-	ScanKeyData row[2];
+	ScanKeyData keys[6];
+	ScanKeyData row[4];
 };
 
 /* ------------------------------------------------------------------------
@@ -141,6 +143,34 @@ workq_store_ready_cursor(WorkqStore *store, int32 queue_id, const char *lane,
 }
 
 WorkqCursor *
+workq_store_near_cursor(WorkqStore *store, int32 queue_id, const char *lane,
+						int16 priority, WorkqPos after, int64 gap)
+{
+	WorkqCursor *cursor = cursor_make(store, WORKQ_REL_READY);
+	ScanKey		keys = cursor->keys;
+	bool		same = (gap == 0);
+
+	key_int4(&keys[0], 1, queue_id);
+	key_text(&keys[1], 2, lane);
+	key_int2(&keys[2], 3, priority);
+	ScanKeyEntryInitialize(&keys[3], 0, 4,
+						   same ? BTEqualStrategyNumber :
+						   BTLessEqualStrategyNumber, InvalidOid, InvalidOid,
+						   same ? F_TIMESTAMPTZ_EQ : F_TIMESTAMPTZ_LE,
+						   TimestampTzGetDatum(after.since + gap));
+	if (same)
+	{
+		key_int8(&keys[4], 5, BTGreaterStrategyNumber, after.job_id);
+		ScanKeyEntryInitialize(&keys[5], 0, 5, BTLessEqualStrategyNumber,
+							   InvalidOid, InvalidOid, F_INT8LE,
+							   Int64GetDatum(after.job_id + NEAR_JOBS));
+	}
+	else
+		key_after(&keys[4], cursor->row, 4, after);
+	return cursor_start(cursor, WORKQ_REL_READY_ORDER, same ? 6 : 5);
+}
+
+WorkqCursor *
 workq_store_due_cursor(WorkqStore *store, int32 queue_id, WorkqPos after)
 {
 	WorkqCursor *cursor = cursor_make(store, WORKQ_REL_SCHEDULED);
@@ -178,6 +208,65 @@ workq_store_queue_cursor(WorkqStore *store, int32 queue_id)
 
 	key_int4(&cursor->keys[0], 1, queue_id);
 	return cursor_start(cursor, WORKQ_REL_READY_ORDER, 1);
+}
+
+/*
+ * (lane, priority, ready_since, job_id) > those of a row.
+ */
+static void
+key_behind(ScanKey key, ScanKey row, const WorkqJob *after)
+{
+	ScanKeyEntryInitialize(&row[0], SK_ROW_MEMBER, 2, BTGreaterStrategyNumber,
+						   InvalidOid, C_COLLATION_OID, F_BTTEXTCMP,
+						   CStringGetTextDatum(after->lane));
+	ScanKeyEntryInitialize(&row[1], SK_ROW_MEMBER, 3, BTGreaterStrategyNumber,
+						   InvalidOid, InvalidOid, F_BTINT2CMP,
+						   Int16GetDatum(after->priority));
+	ScanKeyEntryInitialize(&row[2], SK_ROW_MEMBER, 4, BTGreaterStrategyNumber,
+						   InvalidOid, InvalidOid, F_TIMESTAMPTZ_CMP,
+						   TimestampTzGetDatum(after->since));
+	ScanKeyEntryInitialize(&row[3], SK_ROW_MEMBER | SK_ROW_END, 5,
+						   BTGreaterStrategyNumber, InvalidOid, InvalidOid,
+						   F_BTINT8CMP, Int64GetDatum(after->job_id));
+	memset(key, 0, sizeof(ScanKeyData));
+	key->sk_flags = SK_ROW_HEADER;
+	key->sk_attno = 2;
+	key->sk_strategy = BTGreaterStrategyNumber;
+	key->sk_argument = PointerGetDatum(row);
+}
+
+WorkqCursor *
+workq_store_queue_cursor_after(WorkqStore *store, int32 queue_id,
+							   const WorkqJob *after)
+{
+	WorkqCursor *cursor = cursor_make(store, WORKQ_REL_READY);
+
+	key_int4(&cursor->keys[0], 1, queue_id);
+	key_behind(&cursor->keys[1], cursor->row, after);
+	return cursor_start(cursor, WORKQ_REL_READY_ORDER, 2);
+}
+
+/*
+ * lane > after
+ */
+static void
+key_lane_after(WorkqCursor *cursor, const char *after)
+{
+	ScanKeyEntryInitialize(&cursor->keys[1], 0, 2, BTGreaterStrategyNumber,
+						   InvalidOid, C_COLLATION_OID, F_TEXT_GT,
+						   CStringGetTextDatum(after));
+}
+
+WorkqCursor *
+workq_store_lane_cursor(WorkqStore *store, int32 queue_id, const char *after)
+{
+	WorkqCursor *cursor = cursor_make(store, WORKQ_REL_READY);
+
+	key_int4(&cursor->keys[0], 1, queue_id);
+	if (after == NULL)
+		return cursor_start(cursor, WORKQ_REL_READY_ORDER, 1);
+	key_lane_after(cursor, after);
+	return cursor_start(cursor, WORKQ_REL_READY_ORDER, 2);
 }
 
 WorkqCursor *
@@ -249,6 +338,12 @@ void
 workq_store_row(WorkqCursor *cursor, WorkqJob *job)
 {
 	deform_job(cursor->slot, job);
+}
+
+int16
+workq_store_flags(WorkqCursor *cursor)
+{
+	return DatumGetInt16(cursor->slot->tts_values[LIVE_FLAGS]);
 }
 
 void
@@ -573,9 +668,9 @@ workq_store_delete(WorkqStore *store, WorkqRelation table, ItemPointer tid)
 	return result == TM_Ok;
 }
 
-bool
-workq_store_update_lease(WorkqStore *store, const WorkqLease *lease,
-						 ItemPointer tid)
+static bool
+update_lease(WorkqStore *store, const WorkqLease *lease, ItemPointer tid,
+			 bool wait)
 {
 	StoreTable *table = store_table(store, WORKQ_REL_LEASES);
 	TupleTableSlot *slot;
@@ -586,11 +681,10 @@ workq_store_update_lease(WorkqStore *store, const WorkqLease *lease,
 
 	store_table_flush(store, table);
 	slot = new_lease_row(store, lease);
-	slot->tts_tableOid = RelationGetRelid(table->rel);
-	ExecStoreVirtualTuple(slot);
+	store_form(store, table, slot);
 	result = table_tuple_update(table->rel, tid, slot,
 								GetCurrentCommandId(true), InvalidSnapshot,
-								InvalidSnapshot, true, &failure, &mode,
+								InvalidSnapshot, wait, &failure, &mode,
 								&update_indexes);
 	if (result != TM_Ok)
 		return false;
@@ -602,6 +696,22 @@ workq_store_update_lease(WorkqStore *store, const WorkqLease *lease,
 		ResetPerTupleExprContext(store->estate);
 	}
 	return true;
+}
+
+bool
+workq_store_update_lease(WorkqStore *store, const WorkqLease *lease,
+						 ItemPointer tid)
+{
+	return update_lease(store, lease, tid, true);
+}
+
+bool
+workq_store_rewrite_lease(WorkqStore *store, WorkqCursor *cursor,
+						  const WorkqLease *lease)
+{
+	ItemPointerData tid = cursor->slot->tts_tid;
+
+	return update_lease(store, lease, &tid, false);
 }
 
 /* ------------------------------------------------------------------------
@@ -636,8 +746,7 @@ workq_store_dedup_take(WorkqStore *store, int32 queue_id, const char *key,
 	store_set(slot, DEDUP_QUEUE_ID, Int32GetDatum(queue_id));
 	store_set_text(slot, DEDUP_KEY, key);
 	store_set(slot, DEDUP_JOB_ID, Int64GetDatum(job_id));
-	slot->tts_tableOid = RelationGetRelid(table->rel);
-	ExecStoreVirtualTuple(slot);
+	store_form(store, table, slot);
 
 	for (;;)
 	{

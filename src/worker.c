@@ -6,7 +6,7 @@
  * A turn is a row of short transactions, each of which first makes sure that
  * the extension is there and cannot be dropped meanwhile: load what is not in
  * shared memory yet; make segments if they run out; move due jobs to ready and
- * take back expired leases, a batch at a time.  Then it sleeps, outside any
+ * take back expired leases, a batch at a time; tidy up (upkeep.c).  Then it sleeps, outside any
  * transaction, until the next thing is due or somebody wakes it.
  *
  * It is never in the way.  It waits for the extension's lock not at all and
@@ -46,6 +46,7 @@
 #include "segment.h"
 #include "store.h"
 #include "store_system.h"
+#include "upkeep.h"
 #include "worker.h"
 
 #define NAP				60000	/* ms between looks when nothing is due */
@@ -83,8 +84,10 @@ report_version(const char *version)
 }
 
 /*
- * Lock the extension as every verb's transaction may, against being dropped;
- * false when somebody is at it.
+ * Lock the extension against being dropped; false when somebody is at it.  Who
+ * creates one has it locked, too (ddl.c), and releases it after the messages
+ * that invalidate caches were sent: so once we have the lock, we do not meet
+ * the tables of one that was there before.
  */
 static bool
 lock_extension(Oid extension)
@@ -108,6 +111,7 @@ workq_worker_begin(void)
 
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
 	extension = workq_system_extension(&version);
 	if (OidIsValid(extension))
 	{
@@ -120,12 +124,11 @@ workq_worker_begin(void)
 		else
 			result = WORKQ_TURN_BEGUN;
 	}
-	if (result != WORKQ_TURN_BEGUN)
-	{
+	PopActiveSnapshot();
+	if (result == WORKQ_TURN_BEGUN)
+		PushActiveSnapshot(GetTransactionSnapshot());	/* one after the lock */
+	else
 		CommitTransactionCommand();
-		return result;
-	}
-	PushActiveSnapshot(GetTransactionSnapshot());
 	return result;
 }
 
@@ -245,6 +248,7 @@ take_turn(WorkqInstance **instance, bool look_at_segments, int64 *moved)
 {
 	WorkqTurn	result = load(instance);
 	int			batch;
+	bool		more;
 
 	do
 	{
@@ -264,7 +268,13 @@ take_turn(WorkqInstance **instance, bool look_at_segments, int64 *moved)
 		batch = workq_lease_housekeep(*instance, BATCH);
 		workq_worker_end();
 		*moved += batch;
-	} while (batch >= BATCH);
+
+		result = workq_worker_begin();
+		if (result != WORKQ_TURN_BEGUN)
+			return result;
+		more = workq_upkeep_run(*instance);
+		workq_worker_end();
+	} while (batch >= BATCH || more);
 	return result;
 }
 
@@ -292,6 +302,7 @@ try_turn(WorkqInstance **instance, bool look_at_segments, int64 *moved)
 			PG_RE_THROW();
 		FlushErrorState();
 		AbortCurrentTransaction();
+		workq_upkeep_failed();
 		MemoryContextSwitchTo(turn_context);
 		ereport(DEBUG1,
 				(errmsg_internal("workq worker gave up for now: %s",
@@ -370,7 +381,7 @@ take_turns(void)
 		if (turn == WORKQ_TURN_ABSENT)
 			return;
 		if (turn == WORKQ_TURN_BEGUN)
-			ms = until(workq_sched_next_due(instance));
+			ms = workq_upkeep_until(until(workq_sched_next_due(instance)));
 		if (ms > 0 || moved > 0)
 			retry = RETRY_MIN;
 		else

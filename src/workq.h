@@ -59,6 +59,8 @@ typedef enum WorkqRight
 #define WORKQ_JOB_CORRELATED	0x0008	/* was given a correlation */
 #define WORKQ_JOB_RETRY			0x0100	/* has a retry policy of its own */
 #define WORKQ_JOB_PAYLOAD		0x0200	/* has a newer payload in the log */
+#define WORKQ_JOB_FORM			0x0070	/* form of its lane, see below */
+#define WORKQ_JOB_FORM_SHIFT	4
 
 typedef enum WorkqFairnessKey
 {
@@ -67,6 +69,22 @@ typedef enum WorkqFairnessKey
 	WORKQ_KEY_TRIGGER_ID,
 	WORKQ_KEY_TENANT_AND_BINDING
 } WorkqFairnessKey;
+
+/*
+ * The form of lanes: what of a job makes its lane.  It follows from a queue's
+ * strategy, fairness key and cap.  A job's flags say of which form its lane
+ * is, so that one of an old form is known without a look into the log.
+ */
+typedef enum WorkqLaneForm
+{
+	WORKQ_FORM_PLAIN,			/* one lane for all: "" */
+	WORKQ_FORM_TENANT,
+	WORKQ_FORM_BINDING,
+	WORKQ_FORM_TRIGGER_ID,
+	WORKQ_FORM_TENANT_AND_BINDING,
+	WORKQ_N_FORMS,
+	WORKQ_FORM_UNKNOWN			/* of a queue; fits into WORKQ_JOB_FORM */
+} WorkqLaneForm;
 
 /* Place in a lane: the order of one priority.  Also (due, job_id) and
  * (deadline, job_id), which are kept the same way. */
@@ -90,6 +108,18 @@ typedef struct WorkqJob
 	int16		flags;
 	const char *lane;			/* "" for none; never NULL */
 } WorkqJob;
+
+static inline WorkqLaneForm
+workq_job_form(int16 flags)
+{
+	return (WorkqLaneForm) ((flags & WORKQ_JOB_FORM) >> WORKQ_JOB_FORM_SHIFT);
+}
+
+static inline int16
+workq_job_with_form(int16 flags, WorkqLaneForm form)
+{
+	return (int16) ((flags & ~WORKQ_JOB_FORM) | (form << WORKQ_JOB_FORM_SHIFT));
+}
 
 /* A row of workq.leases. */
 typedef struct WorkqLease

@@ -146,8 +146,7 @@ workq_xact_row(WorkqChangeKind kind, int queue, int lane, int priority,
 				(pos.since == last->pos.since &&
 				 pos.job_id < last->pos.job_id))
 				last->pos = pos;
-			if (lane >= 0)
-				workq_sched_unpin_lane(queue, lane);
+			workq_sched_unpin_lane(queue, lane);
 			return;
 		}
 	}

@@ -25,7 +25,7 @@ SELECT is_empty($$SELECT c.oid::regclass FROM pg_class c, pg_extension e WHERE r
 
 SELECT set_eq($$SELECT p.oid::regprocedure::text FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
        JOIN pg_extension e ON d.refobjid = e.oid AND e.extname = 'workq' WHERE NOT has_function_privilege('pgtap_nobody', p.oid, 'EXECUTE')$$,
-    ARRAY['workq_create_queue(text,boolean)', 'workq_check()', 'workq.foreign_write()'],
+    ARRAY['workq_create_queue(text,boolean)', 'workq_check()', 'workq.foreign_write()', 'workq.lane_memory()'],
     'functions that do not check rights themselves are not for everybody');
 SELECT ok(has_function_privilege('pg_monitor', 'workq_check()', 'EXECUTE'), 'pg_monitor may check');
 SELECT ok(NOT has_function_privilege('pg_monitor', 'workq_create_queue(text,boolean)', 'EXECUTE'), 'pg_monitor may not create queues');

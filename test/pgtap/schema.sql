@@ -36,7 +36,7 @@ SELECT is_empty($$SELECT c.oid::regclass FROM pg_class c WHERE c.relnamespace = 
     AND c.relname !~ '^(jobs|claims|responses)_' AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass
     AND d.objid = c.oid AND d.deptype = 'e')$$, 'everything in schema workq but segments is a member of the extension');
 SELECT set_eq($$SELECT relname::text FROM pg_class WHERE relnamespace = 'workq'::regnamespace AND relkind = 'v'$$,
-    ARRAY['queue_overview', 'active_claims', 'held_jobs', 'settings', 'error_rules', 'facts'], 'the views');
+    ARRAY['queue_overview', 'active_claims', 'held_jobs', 'settings', 'error_rules', 'facts', 'scheduler', 'scheduler_keys', 'scheduler_tenants'], 'the views');
 SELECT is_empty($$SELECT relname FROM pg_class WHERE relnamespace = 'workq'::regnamespace AND relkind = 'v'
     AND NOT coalesce('security_barrier=true' = ANY (reloptions), false)$$, 'every view is a security barrier');
 SELECT is_empty($$SELECT relname FROM pg_class WHERE relnamespace = 'workq'::regnamespace AND relkind IN ('v', 'r', 'p') AND NOT relispartition

@@ -1,6 +1,6 @@
 -- The views' columns, and what each kind of role sees in them.
 BEGIN;
-SELECT plan(25);
+SELECT plan(38);
 
 CREATE FUNCTION pg_temp.shape(name text) RETURNS text LANGUAGE sql AS $$
     SELECT string_agg(attname || ' ' || format_type(atttypid, atttypmod), ', ' ORDER BY attnum)
@@ -17,6 +17,18 @@ SELECT is(pg_temp.shape('held_jobs'), 'queue text, job_id bigint, state text, he
     || 'failures integer, max_attempts integer, priority text, lane text, reason text, error_code text, error_message text, payload jsonb',
     'held_jobs');
 SELECT is(pg_temp.shape('settings'), 'queue text, setting text, value text, own boolean', 'settings');
+
+SELECT is(pg_temp.shape('scheduler'), 'queue text, strategy text, fairness_key text, paused boolean, rounds_completed bigint, selections bigint, '
+    || 'deferrals bigint, starvation_promotions_total bigint, lanes integer, lanes_eligible integer, lanes_capped integer, lanes_paused integer, '
+    || 'lanes_leased integer, lanes_idle integer, longest_wait interval, recent_selections integer, overflowing boolean, policy_version integer',
+    'scheduler');
+SELECT is(pg_temp.shape('scheduler_keys'), 'queue text, fairness_key text, key text, tenant text, binding text, state text, weight integer, '
+    || 'deficit bigint, in_flight integer, cap integer, ready_jobs bigint, oldest_ready_age interval, selected_total bigint, '
+    || 'deferred_total bigint, promoted_total bigint, recent_selections integer, recent_share double precision, entitled_share double precision',
+    'scheduler_keys');
+SELECT is(pg_temp.shape('scheduler_tenants'), 'queue text, tenant text, state text, weight integer, deficit bigint, in_flight integer, '
+    || 'ready_jobs bigint, selected_total bigint, deferred_total bigint, promoted_total bigint, recent_selections integer, '
+    || 'recent_share double precision, entitled_share double precision', 'scheduler_tenants');
 
 CREATE ROLE pgtap_owner;
 CREATE ROLE pgtap_claim;
@@ -54,6 +66,13 @@ SELECT is(pg_temp.seen(role, $$SELECT state, error_code, error_message, payload 
     ('pg_monitor', '(dead,E1,message,)'), ('nobody', NULL)) v(role, expected);
 SELECT is(pg_temp.seen(role, $$SELECT count(*) FROM workq.settings WHERE queue LIKE 'pgtap%'$$), expected, 'settings: ' || role)
   FROM (VALUES ('owner', '(18)'), ('claim', '(18)'), ('monitor', '(18)'), ('pg_monitor', '(18)'), ('nobody', '(0)')) v(role, expected);
+
+SELECT is(pg_temp.seen(role, $$SELECT queue FROM workq.scheduler WHERE queue LIKE 'pgtap%'$$), expected, 'scheduler: ' || role)
+  FROM (VALUES ('owner', '("pgtap views")'), ('claim', '("pgtap views")'), ('monitor', '("pgtap views")'), ('pg_monitor', '("pgtap views")'),
+    ('nobody', NULL)) v(role, expected);
+SELECT is(pg_temp.seen(role, $$SELECT queue, fairness_key FROM workq.scheduler_keys WHERE queue LIKE 'pgtap%'$$), expected, 'scheduler_keys: ' || role)
+  FROM (VALUES ('owner', '("pgtap views",_all)'), ('claim', '("pgtap views",_all)'), ('monitor', '("pgtap views",_all)'),
+    ('pg_monitor', '("pgtap views",_all)'), ('nobody', NULL)) v(role, expected);
 
 -- the counters are published at commit: until then the views' tables tell more
 SELECT is((SELECT expired FROM workq.active_claims WHERE queue = 'pgtap views'), false, 'active_claims shows what this transaction did');

@@ -132,7 +132,14 @@ INSERT INTO verbs (v, s) VALUES
     ('workq.settings', 'TABLE workq.settings'),
     ('workq.error_map', 'TABLE workq.error_map'),
     ('workq.error_rules', 'TABLE workq.error_rules'),
-    ('workq.facts', 'TABLE workq.facts');
+    ('workq.facts', 'TABLE workq.facts'),
+    ('workq_scheduler_keys', 'SELECT workq_scheduler_keys($q)'),
+    ('workq_scheduler_state', 'SELECT workq_scheduler_state($q)'),
+    ('workq_metrics', 'SELECT workq_metrics()'),
+    ('workq_metrics_text', 'SELECT workq_metrics_text()'),
+    ('workq.scheduler', 'TABLE workq.scheduler'),
+    ('workq.scheduler_keys', 'TABLE workq.scheduler_keys'),
+    ('workq.scheduler_tenants', 'TABLE workq.scheduler_tenants');
 \echo '                                          owner membr noinh enque claim clmem monit manag pgmon nobod super'
 SELECT rpad(v, 40), pg_temp.probe_all(replace(replace(replace(s, '$c', quote_literal(:'claim_id')), '$d', :'dead'), '$q', '''access'''))
   FROM verbs ORDER BY n;

@@ -86,6 +86,14 @@ SELECT workq_enqueue('indexes', '{"doc": 52}') > 0;
 CREATE FUNCTION indexes_reads(jsonb) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT count(*) FROM pg_class WHERE relname = 'ready' AND $1 IS NOT NULL $$;
 CREATE INDEX indexes_reads ON workq.jobs (indexes_reads(payload)) WHERE tenant = 'reads';
 SELECT workq_enqueue('indexes', '{"doc": 53}', tenant => 'reads') > 0;
+-- one that fails in the middle of a claim: nothing of the claim is left, in
+-- memory neither
+SELECT count(*) FROM workq_enqueue_batch('indexes claim', (SELECT jsonb_agg('{"payload": 1}'::jsonb) FROM generate_series(1, 3000)));
+CREATE INDEX indexes_bad ON workq.leases ((1 / (attempt - 1))) WHERE worker = 'bad';
+SELECT pg_temp.try($$SELECT count(*) FROM workq_claim('indexes claim', 'bad', max_jobs => 3000)$$);
+SELECT * FROM workq_check();
+DROP INDEX workq.indexes_bad;
+SELECT count(*) FROM workq_claim('indexes claim', 'good', max_jobs => 3000);
 SELECT count(*) FROM workq_claim('indexes', 'Worker', max_jobs => 1000);
 SELECT * FROM workq_check();
 

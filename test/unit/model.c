@@ -722,8 +722,12 @@ turn(Model *m, int i, bool group_in_turn, bool lane_in_turn, int64_t now,
 	m->promoted += promoted;
 	for (k = 0; k < MODEL_LANES; k++)
 	{
-		if (m->lane[k].used && m->lane[k].ready && k != i && k != group)
+		if (m->lane[k].used && m->lane[k].ready && !m->lane[k].eligible &&
+			model_weight(m, k) > 0)
+		{
 			m->lane[k].deferred++;
+			m->deferred += !m->lane[k].is_group;
+		}
 	}
 	charge(m, i, lane_in_turn, now, &s->of_lane);
 	m->lane[i].promoted += promoted;

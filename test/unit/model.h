@@ -101,6 +101,7 @@ typedef struct Model
 	int64_t		resumed_at;
 	int64_t		selected;
 	int64_t		promoted;
+	int64_t		deferred;		/* of all lanes, not of groups */
 	int64_t		turns;
 	int64_t		n_added;
 	int64_t		n_clocked;

@@ -187,6 +187,7 @@ compare(Run *run, bool all)
 	MUST(run, run->queue.ring.round == run->model.outer.round);
 	MUST(run, run->queue.selected_total == run->model.selected);
 	MUST(run, run->queue.promoted_total == run->model.promoted);
+	MUST(run, run->queue.deferred_total == run->model.deferred);
 	MUST(run, workq_policy_has_turn(&run->policy) ==
 		 model_has_turn(&run->model));
 	if (!all)

@@ -404,6 +404,31 @@ idle_lanes_leave(void)
 }
 
 static void
+removable(void)
+{
+	const int	weights[] = {5};
+	World	   *w = world_deep(1, weights, NULL);
+	int			i;
+
+	world_serve(w);
+	world_add_lane(w, 1, 1);
+	world_enqueue(w, 1, 1);
+	while (world_serve(w) != 1)
+		;
+	workq_policy_lane_empty(&w->policy, 1);
+	world_add_lane(w, 2, 1);
+	tap_ok(!workq_policy_lane_removable(&w->policy, 0), "a busy lane stays");
+	tap_ok(!workq_policy_lane_removable(&w->policy, 1),
+		   "and one whose round is not over");
+	tap_equal(workq_policy_next_removable(&w->policy), 2,
+			  "which does not hide others");
+	for (i = 0; i < 5; i++)
+		world_serve(w);
+	tap_ok(workq_policy_lane_removable(&w->policy, 1), "its round is over");
+	world_free(w);
+}
+
+static void
 restart(void)
 {
 	const int	weights[] = {5, 3, 1};
@@ -516,6 +541,7 @@ main(void)
 	fifo_with_cap();
 	fifo_with_one_lane();
 	idle_lanes_leave();
+	removable();
 	restart();
 	undo();
 	clock_runs_backwards();
