@@ -10,6 +10,9 @@
  * that has been given out: no late commit is skipped.  The price: a writing
  * transaction that stays open, anywhere on the server, holds followers up.
  *
+ * Only responses of jobs that were given a correlation have a writer and can be
+ * followed: the others are spared its cost.
+ *
  * Each segment has an index on (writer, job_id), so a call costs a descent per
  * segment and what it returns, however long the history is.
  *

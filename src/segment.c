@@ -409,7 +409,7 @@ make_segment(int32 number, int64 from, int64 until)
 							 name, number, name, number),
 					SPI_OK_UTILITY);
 			if (i == 2)			/* whom workq_responses follows */
-				execute(psprintf("CREATE INDEX %s_%d_writer ON workq.%s_%d USING btree (writer, job_id)",
+				execute(psprintf("CREATE INDEX %s_%d_writer ON workq.%s_%d USING btree (writer, job_id) WHERE writer IS NOT NULL",
 								 name, number, name, number),
 						SPI_OK_UTILITY);
 		}

@@ -312,8 +312,9 @@ workq_store_add_response(WorkqStore *store, const WorkqResponse *response)
 
 	store_set(slot, RESPONSE_JOB_ID, Int64GetDatum(response->job_id));
 	store_set(slot, RESPONSE_AT, TimestampTzGetDatum(response->at));
-	store_set(slot, RESPONSE_WRITER,
-			  FullTransactionIdGetDatum(GetTopFullTransactionId()));
+	if (response->correlation != NULL)
+		store_set(slot, RESPONSE_WRITER,
+				  FullTransactionIdGetDatum(GetTopFullTransactionId()));
 	store_set(slot, RESPONSE_QUEUE_ID, Int32GetDatum(response->queue_id));
 	store_set(slot, RESPONSE_ATTEMPT, Int32GetDatum(response->attempt));
 	store_set(slot, RESPONSE_NUMBER, Int32GetDatum(response->number));
@@ -545,8 +546,9 @@ deform_response(TupleTableSlot *slot)
 
 	response->job_id = DatumGetInt64(values[RESPONSE_JOB_ID]);
 	response->at = store_get_time(slot, RESPONSE_AT);
-	response->writer =
-		U64FromFullTransactionId(DatumGetFullTransactionId(values[RESPONSE_WRITER]));
+	if (!slot->tts_isnull[RESPONSE_WRITER])
+		response->writer =
+			U64FromFullTransactionId(DatumGetFullTransactionId(values[RESPONSE_WRITER]));
 	response->queue_id = DatumGetInt32(values[RESPONSE_QUEUE_ID]);
 	response->attempt = DatumGetInt32(values[RESPONSE_ATTEMPT]);
 	response->number = DatumGetInt32(values[RESPONSE_NUMBER]);
@@ -598,7 +600,8 @@ workq_response_cmp(WorkqResponsePos a, WorkqResponsePos b)
 }
 
 /*
- * The index whose first two columns are writer and job_id.
+ * The index whose first two columns are writer and job_id.  It has only the
+ * responses that somebody may follow: those with a correlation.
  */
 static Relation
 open_writer_index(Relation rel)
@@ -613,8 +616,7 @@ open_writer_index(Relation rel)
 		if (index->rd_index->indisvalid && index->rd_index->indnatts >= 2 &&
 			index->rd_index->indkey.values[0] == RESPONSE_WRITER + 1 &&
 			index->rd_index->indkey.values[1] == RESPONSE_JOB_ID + 1 &&
-			index->rd_rel->relam == BTREE_AM_OID &&
-			RelationGetIndexPredicate(index) == NIL)
+			index->rd_rel->relam == BTREE_AM_OID)
 			return index;
 		index_close(index, AccessShareLock);
 	}
