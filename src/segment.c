@@ -33,7 +33,6 @@
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "tcop/tcopprot.h"
-#include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -41,7 +40,6 @@
 #include "utils/timestamp.h"
 
 #include "compat.h"
-#include "guc.h"
 #include "registry.h"
 #include "segment.h"
 #include "store.h"
@@ -241,6 +239,25 @@ workq_segment_find(int64 job_id, WorkqSegment *result)
 			return false;
 		segments_valid = false;
 	}
+}
+
+bool
+workq_segment_next(int64 job_id, WorkqSegment *result)
+{
+	int			i;
+
+	if (job_id == 0 || !segments_valid)
+		read_segments();
+	for (i = 0; i < n_segments; i++)
+	{
+		if (segments[i].to_id > job_id &&
+			(OidIsValid(segments[i].jobs) || resolve(&segments[i])))
+		{
+			*result = segments[i];
+			return true;
+		}
+	}
+	return false;
 }
 
 static bool

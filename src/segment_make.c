@@ -156,6 +156,10 @@ make_segment(int32 number, int64 from, int64 until)
 			execute(psprintf("CREATE INDEX %s_%d_job_id ON workq.%s_%d USING btree (job_id)",
 							 name, number, name, number),
 					SPI_OK_UTILITY);
+			if (i == 2)			/* whom workq_responses follows */
+				execute(psprintf("CREATE INDEX %s_%d_writer ON workq.%s_%d USING btree (writer, job_id) WHERE writer IS NOT NULL",
+								 name, number, name, number),
+						SPI_OK_UTILITY);
 		}
 		execute(psprintf("ALTER TABLE workq.%s ATTACH PARTITION workq.%s_%d FOR VALUES FROM ("
 						 INT64_FORMAT ") TO (" INT64_FORMAT ")",
