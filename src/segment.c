@@ -291,6 +291,31 @@ column(int number)
 }
 
 /*
+ * A dump of the schema alone was restored: there are segments, all empty, no
+ * queues and no rows in workq.segments, but somebody enqueues.  Enter them.
+ */
+static bool
+adopt_segments(void)
+{
+	execute("INSERT INTO workq.segments (segment, from_job_id, to_job_id, created_at)"
+			" SELECT pg_catalog.substr(c.relname::pg_catalog.text, 6)::pg_catalog.int4,"
+			"  b.bounds[1]::pg_catalog.int8, b.bounds[2]::pg_catalog.int8,"
+			"  pg_catalog.clock_timestamp()"
+			" FROM pg_catalog.pg_inherits i"
+			" JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) i.inhrelid,"
+			" LATERAL (SELECT pg_catalog.regexp_match("
+			"   pg_catalog.pg_get_expr(c.relpartbound, c.oid),"
+			"   'FROM \\(''?(\\d+)''?\\) TO \\(''?(\\d+)''?\\)') AS bounds) b"
+			" WHERE i.inhparent OPERATOR(pg_catalog.=) 'workq.jobs'::pg_catalog.regclass"
+			" AND c.relname::pg_catalog.text OPERATOR(pg_catalog.~) '^jobs_[0-9]+$'"
+			" AND NOT EXISTS (SELECT FROM workq.queues)"
+			" AND NOT EXISTS (SELECT FROM workq.segments)"
+			" AND NOT EXISTS (SELECT FROM workq.jobs)",
+			SPI_OK_INSERT);
+	return SPI_processed > 0;
+}
+
+/*
  * Makers are locked out.  While a dump is being restored there may be
  * segments that workq.segments does not yet tell of: then hands off.
  */
@@ -325,6 +350,8 @@ read_extent(void)
 	result.ahead = column(5);
 	tables = column(6);
 	result.needed = result.reserved > 0 || column(7) != 0;
+	if (rows == 0 && tables > 0 && adopt_segments())
+		return read_extent();
 	if (rows != tables)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

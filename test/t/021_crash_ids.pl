@@ -13,7 +13,9 @@ use PostgreSQL::Test::Utils;
 my $node = workq_node('main',
 	'restart_after_crash = on', 'synchronous_commit = off',
 	'wal_writer_delay = 10s', 'wal_writer_flush_after = 1GB', 'wal_buffers = 16MB',
-	'checkpoint_timeout = 1h', 'workq.segment_size = 100000');
+	'checkpoint_timeout = 1h', 'workq.segment_size = 100000',
+	# whoever writes a page flushes the log
+	'shared_buffers = 128MB', 'bgwriter_lru_maxpages = 0', 'autovacuum = off');
 
 sub sql { return $node->safe_psql('postgres', @_); }
 
@@ -29,11 +31,16 @@ my @wrong;
 sub crash
 {
 	my $s = session($node);
+	session_pid($s);
 	my $launcher = sql(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'workq launcher'});
 	my (%new_jobs, %new_claims, %acks);
 
 	$round++;
 	sql('CHECKPOINT');
+
+	# nobody writes the log but who must
+	my $walwriter = sql(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'});
+	kill_process($walwriter, 'STOP');
 	for my $n (1 .. 2)
 	{
 		my $ids = $s->query_safe(join("\n", map { "SELECT workq_enqueue('q', '{\"round\": $round}');" } 1 .. 100));
@@ -65,7 +72,7 @@ sub crash
 		$s->query_safe(join("\n", map { "SELECT workq_ack('$_');" } @ack));
 		$acks{$_} = 1 foreach @ack;
 	}
-	kill_process(session_pid($s), 'KILL');
+	kill 'KILL', $walwriter, session_pid($s);
 	wait_for($node, qq{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'workq launcher' AND pid <> $launcher});
 	eval { $s->quit };
 
