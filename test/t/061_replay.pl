@@ -89,23 +89,24 @@ my @runs = (
 	[ 'two levels', 5, 4, 0, 2, q{starvation_age => '0', fairness_key => 'tenant-and-binding', weights => 't1:3'} ],
 	[ 'all', 5, 4, 1, 30, q{starvation_age => '30 s', fairness_key => 'tenant-and-binding', max_concurrent_per_key => 5} ]);
 my ($promotions, $direct) = (0, 0);
+my %short;
 
 foreach (@runs)
 {
 	my ($queue, $tenants, $bindings, $caps, $jump, $settings) = @$_;
 	my $value = (($seed * 7919 + 13) % 1_000_003) / 1_000_003;
-	my (@short, $result);
+	my $result;
 
 	sql("SELECT workq_create_queue('$queue')");
 	sql("SELECT workq_configure('$queue', strategy => 'drr', $settings)");
 	sql("CALL run('$queue', $value, $steps, $tenants, $bindings, " . ($caps ? 'true' : 'false') . ", $jump)");
-	@short = split /\n/, sql("SELECT (extract(epoch FROM at) * 1000000)::bigint FROM short WHERE queue = '$queue' ORDER BY at");
-	$result = workq_replay($node, $queue, short => \@short, tolerance => 1);
+	$short{$queue} = [ split /\n/, sql("SELECT (extract(epoch FROM at) * 1000000)::bigint FROM short WHERE queue = '$queue' ORDER BY at") ];
+	$result = workq_replay($node, $queue, short => $short{$queue}, tolerance => 1);
 	is($result->{difference}, undef, "$queue: the log and the rules agree");
 	is($result->{selections},
 		sql("SELECT count(*) FROM workq.claims JOIN workq.queues USING (queue_id) WHERE name = '$queue' AND event = 'claimed'"),
 		"$queue: $result->{selections} selections, $result->{promotions} promotions, $result->{direct} direct, "
-		  . @short . ' short calls');
+		  . @{ $short{$queue} } . ' short calls');
 	is(sql("SELECT selections, starvation_promotions_total FROM workq.scheduler WHERE queue = '$queue'"),
 		"$result->{selections}|$result->{promotions}", "$queue: the view counts as many");
 	$promotions += $result->{promotions};
@@ -120,7 +121,7 @@ my $segment = sql(q{SELECT c.tableoid::regclass FROM workq.claims c JOIN workq.q
 	WHERE name = 'tenants' AND event = 'claimed' LIMIT 1});
 sql(qq{UPDATE $segment SET credit = credit + 1 WHERE ctid = (SELECT ctid FROM $segment WHERE event = 'claimed'
 	AND queue_id = (SELECT queue_id FROM workq.queues WHERE name = 'tenants') ORDER BY at OFFSET 100 LIMIT 1)});
-like(workq_replay($node, 'tenants')->{difference} // '', qr/selection \d+ .*expected/,
+like(workq_replay($node, 'tenants', short => $short{tenants})->{difference} // '', qr/selection 101 .*expected/,
 	'a receipt that is wrong is found');
 
 done_testing();

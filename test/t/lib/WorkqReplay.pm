@@ -166,7 +166,7 @@ sub workq_replay
 		{
 			$m->{result}{difference} = "selection "
 			  . ($m->{result}{selections} + 1)
-			  . " at $e->{at}: $problem";
+			  . " at $e->{at}: $problem\n" . dump_ring($m, $m->{outer}, $e->{at});
 			last;
 		}
 	}
@@ -499,8 +499,8 @@ sub choose
 			my $over = $now - max($oldest->{clock}, $m->{resumed_at}) - $age;
 			my $starves = $over >= 0;
 
-			$starves = grep { $_->{decision} eq 'starvation-deadline'
-				  && top_key($_->{lane}) eq $oldest->{key} } @receipts
+			# whoever was promoted waited no longer than the oldest
+			$starves = grep { $_->{decision} eq 'starvation-deadline' } @receipts
 			  if abs($over) < $m->{tolerance};
 			($top, $lane, $decision) = ($oldest, $oldest, 'starvation-deadline')
 			  if $starves;
@@ -512,12 +512,6 @@ sub choose
 	$s->{decision} = $decision;
 	$s->{promotion_deadline} = $age > 0 ? $s->{clock} + $age : undef;
 	return $s;
-}
-
-sub top_key
-{
-	my ($key) = @_;
-	return $key =~ /^(.*)$SEPARATOR/s ? $1 : $key;
 }
 
 # A look found nothing: the turn is given back, the lane is out of the turns.
@@ -583,6 +577,21 @@ sub best_job
 	} values %{ $l->{jobs} };
 
 	return $best;
+}
+
+# How things stand after the selection that was expected, for the message.
+sub dump_ring
+{
+	my ($m, $ring, $now) = @_;
+
+	return "round $ring->{round}, budget $ring->{budget}, granted $ring->{granted}, "
+	  . "ring was last $ring->{ring_was_last}\n"
+	  . join '', map {
+		my $l = $_;
+		"lane \"$l->{key}\": "
+		  . join(', ', map { "$_ " . ($l->{$_} // 'null') } qw(list ready in_flight credit weight paused cap round))
+		  . sprintf(", clock %.3f s ago, %d jobs\n", ($now - $l->{clock}) / 1e6, scalar keys %{ $l->{jobs} });
+	  } @{ $ring->{members} };
 }
 
 # ---------------------------------------------------------------------------
