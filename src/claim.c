@@ -43,6 +43,7 @@ PG_FUNCTION_INFO_V1(workq_claim);
 #define NEAR_WANTED		4		/* who wants more reads whole index pages */
 #define MAX_GAP			INT64CONST(1000000000000)	/* keeps sums in range */
 #define LANES_ADOPTED	64		/* at a time, when there are too many */
+#define MAX_FRUITLESS	100		/* turns that lead nowhere */
 
 /* One call of workq_claim. */
 typedef struct Claim
@@ -62,6 +63,7 @@ typedef struct Claim
 	int			got;
 	List	   *lanes;			/* of ClaimLane */
 	List	   *aside;			/* lanes with locked rows */
+	int			fruitless;		/* turns since the last job that led nowhere */
 } Claim;
 
 /* A lane that the call is looking into. */
@@ -103,9 +105,13 @@ lane_open(Claim *claim, int number)
 	return lane;
 }
 
-static void
+/*
+ * Done with a lane.  Returns whether it is offered no longer.
+ */
+static bool
 lane_close(Claim *claim, ClaimLane *lane)
 {
+	bool		off;
 	int			p;
 
 	for (p = 0; p < WORKQ_PRIORITIES; p++)
@@ -115,9 +121,10 @@ lane_close(Claim *claim, ClaimLane *lane)
 		if (lane->exact_cursor[p] != NULL)
 			workq_store_end(lane->exact_cursor[p]);
 	}
-	workq_sched_look_end(lane->look, lane->exhausted && !lane->locked,
-						 claim->now);
+	off = workq_sched_look_end(lane->look, lane->exhausted && !lane->locked,
+							   claim->now);
 	pfree(lane);
+	return off;
 }
 
 /*
@@ -618,7 +625,8 @@ lane_retire(Claim *claim, ClaimLane *lane)
 	int			number = lane->look->lane;
 
 	claim->lanes = list_delete_ptr(claim->lanes, lane);
-	lane_close(claim, lane);
+	if (!lane_close(claim, lane) && !locked)
+		claim->fruitless++;
 	if (locked)
 	{
 		claim->aside = lappend(claim->aside,
@@ -651,6 +659,8 @@ claim_offered(Claim *claim)
 		workq_sched_undo(claim->queue, &selection, claim->now);
 		if (result == TURN_EMPTY)
 			lane_retire(claim, lane);
+		else
+			claim->fruitless++;
 		return true;
 	}
 
@@ -828,6 +838,7 @@ claim_expired(Claim *claim)
 static bool
 adopt_lanes(Claim *claim)
 {
+	claim->fruitless++;
 	return workq_sched_overflowing(claim->queue) &&
 		workq_overflow_adopt(claim->store, claim->queue, LANES_ADOPTED) > 0;
 }
@@ -835,7 +846,6 @@ adopt_lanes(Claim *claim)
 static void
 claim_jobs(Claim *claim)
 {
-	int			idle = 0;
 	ListCell   *lc;
 
 	claim->per_job = AllocSetContextCreate(CurrentMemoryContext,
@@ -853,15 +863,17 @@ claim_jobs(Claim *claim)
 
 		/*
 		 * A lane that changes whenever we have found it empty is somebody
-		 * else's business.
+		 * else's business.  Of lanes that are found empty, and are no longer
+		 * offered then, there may be many.
 		 */
-		idle = claim->got > before ? 0 : idle + 1;
-		if (idle > 100)
+		if (claim->got > before)
+			claim->fruitless = 0;
+		else if (claim->fruitless > MAX_FRUITLESS)
 			break;
 	}
 	while (claim->lanes != NIL)
 	{
-		lane_close(claim, linitial(claim->lanes));
+		(void) lane_close(claim, linitial(claim->lanes));
 		claim->lanes = list_delete_first(claim->lanes);
 	}
 	foreach(lc, claim->aside)

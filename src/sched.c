@@ -449,12 +449,13 @@ exact_remove(SchedLane *lane, const WorkqExact *tried)
 	}
 }
 
-void
+bool
 workq_sched_look_end(WorkqLook *look, bool nothing, TimestampTz now)
 {
 	SchedQueue *queue = &sched_queues[look->queue];
 	SchedLane  *lane = &sched_lanes[look->lane];
 	WorkqPolicy policy = sched_policy(queue);
+	bool		off;
 	int			i;
 
 	LWLockAcquire(&sched_queues[look->queue].lock, LW_EXCLUSIVE);
@@ -465,11 +466,13 @@ workq_sched_look_end(WorkqLook *look, bool nothing, TimestampTz now)
 		if (look->exact[i].tried)
 			exact_remove(lane, &look->exact[i]);
 	}
-	if (nothing && lane->changes == look->changes)
+	off = nothing && lane->changes == look->changes;
+	if (off)
 		workq_policy_lane_empty(&policy, look->lane);
 	lane->pins--;
 	LWLockRelease(&sched_queues[look->queue].lock);
 	pfree(look);
+	return off;
 }
 
 WorkqWalk *
@@ -1045,10 +1048,50 @@ publish_abort(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 	}
 }
 
+/*
+ * The form of the queue's lanes has changed not long ago: have these changes
+ * brought, or given back, rows that may be in lanes of an old form?
+ */
+static void
+publish_misplaced(SchedQueue *queue, const WorkqChange *changes, int n,
+				  bool commit)
+{
+	int			i;
+
+	for (i = 0; i < n; i++)
+	{
+		int			kind = changes[i].kind;
+
+		if (commit ? kind == WORKQ_CHANGE_READY_ADD ||
+			kind == WORKQ_CHANGE_LEASE_ADD :
+			kind == WORKQ_CHANGE_READY_TAKE || kind == WORKQ_CHANGE_CLAIM ||
+			kind == WORKQ_CHANGE_CLAIM_MOVED)
+		{
+			queue->misplaced = true;
+			sched_want_chores(queue);
+			return;
+		}
+	}
+}
+
+/*
+ * Has a lane no ready rows, and nobody any that are not published?  Then no
+ * look is needed to find that out.  Queue lock held.
+ */
+static bool
+is_known_empty(const SchedQueue *queue, int lane)
+{
+	const SchedLane *l = &sched_lanes[lane];
+
+	return l->ready == 0 && l->pins == 0 && !l->uncounted && !l->in_doubt &&
+		!sched_shared->instances[queue->instance].stale;
+}
+
 void
 workq_sched_publish(const WorkqChange *changes, int n, bool commit)
 {
 	SchedQueue *queue = &sched_queues[changes[0].queue];
+	WorkqPolicy policy = sched_policy(queue);
 	TimestampTz now = workq_now();
 	int			i;
 
@@ -1064,7 +1107,11 @@ workq_sched_publish(const WorkqChange *changes, int n, bool commit)
 		if (change->lane >= 0)
 			sched_lanes[change->lane].published++;
 		unpin(queue, change->lane);
+		if (change->lane >= 0 && is_known_empty(queue, change->lane))
+			workq_policy_lane_empty(&policy, change->lane);
 	}
+	if (sched_is_unsettled(queue) && !queue->misplaced)
+		publish_misplaced(queue, changes, n, commit);
 	sched_free_idle_lanes(changes[0].queue, 2);
 	if (sched_has_idle_lanes(queue))
 		sched_want_chores(queue);

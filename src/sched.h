@@ -180,7 +180,7 @@ extern WorkqLook *workq_sched_look_begin(int queue, int lane);
 
 /* nothing: no claimable row was left; the lane is not offered until something
  * changes there. */
-extern void workq_sched_look_end(WorkqLook *look, bool nothing,
+extern bool workq_sched_look_end(WorkqLook *look, bool nothing,
 								 TimestampTz now);
 
 /*

@@ -151,7 +151,7 @@ typedef struct SchedQueue
 	uint8		form;			/* queue lock; WorkqLaneForm in force */
 	uint8		forms;			/* queue lock; bits of those rows may have */
 	uint32		forms_serial;	/* queue lock; counts reasons to look again */
-	bool		misplaced;		/* queue lock; a claimer met such a row */
+	bool		misplaced;		/* queue lock; there may be such a row now */
 	uint64		next_serial;	/* queue lock; of the next lane */
 	int			first_metric;	/* queue lock; list, the newest first */
 	int			n_metrics;		/* queue lock */

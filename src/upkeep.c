@@ -49,6 +49,8 @@ typedef struct Unsettled
 	uint32		serial;			/* queue->forms_serial that this is about */
 	VirtualTransactionId *open; /* had the tables open; NULL: none is left */
 	WorkqRelane walk;
+	TimestampTz walk_began;
+	TimestampTz walk_again;		/* not before then, while we wait */
 	bool		settled;		/* the walk has left nothing, if it commits */
 } Unsettled;
 
@@ -158,6 +160,14 @@ settle(Unsettled *entry)
 	LWLockRelease(&queue->lock);
 }
 
+static void
+set_misplaced(SchedQueue *queue, bool misplaced)
+{
+	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+	queue->misplaced = misplaced;
+	LWLockRelease(&queue->lock);
+}
+
 /*
  * See to an unsettled queue.  True: go on at once.
  */
@@ -174,8 +184,6 @@ relane(WorkqStore *store, int q)
 	serial = queue->forms_serial;
 	form = (WorkqLaneForm) queue->form;
 	misplaced = queue->misplaced;
-	if (entry == NULL || !entry->walk.begun)
-		queue->misplaced = false;
 	LWLockRelease(&queue->lock);
 	if (entry != NULL &&
 		(entry->serial != serial || entry->queue_id != queue->queue_id))
@@ -192,17 +200,30 @@ relane(WorkqStore *store, int q)
 		return false;
 	}
 
-	/* while somebody has to be waited for, only if rows are in the way */
-	if (!entry->walk.begun && must_wait(entry) && !misplaced)
-		return false;
+	/*
+	 * While somebody has to be waited for, only if such rows have come in,
+	 * and for a tenth of the time.
+	 */
+	if (!entry->walk.begun)
+	{
+		if (must_wait(entry) &&
+			(!misplaced || GetCurrentTimestamp() < entry->walk_again))
+			return false;
+		set_misplaced(queue, false);
+		entry->walk_began = GetCurrentTimestamp();
+	}
 	entry->walk.form = form;
 	(void) workq_relane_step(store, q, queue->queue_id, &entry->walk, ROWS);
 	if (!entry->walk.ended)
 		return true;
-	if (entry->walk.left == 0 && entry->open == NULL)
+	if (entry->walk.left > 0)
+		set_misplaced(queue, true);
+	else if (entry->open == NULL)
 		entry->settled = true;
 	memset(&entry->walk, 0, sizeof(entry->walk));
 	entry->walk.form = form;
+	entry->walk_again = GetCurrentTimestamp() +
+		9 * (GetCurrentTimestamp() - entry->walk_began);
 	return entry->settled;
 }
 

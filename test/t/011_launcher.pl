@@ -108,6 +108,24 @@ wait_for($node,
 is(worker(), $pid, 'nor did it die of a lock timeout');
 $s->quit;
 
+# A lease that ran out while somebody has its row locked cannot be taken back:
+# the worker does not spin until it can.
+$node->safe_psql('postgres',
+	q{SELECT workq_enqueue('busy', '{}'); SELECT count(*) FROM workq_claim('busy', 'w', '500 ms')});
+$s = session($node);
+$s->query_safe('BEGIN');
+$s->query_safe('SELECT FROM workq.leases FOR UPDATE');
+wait_for($node,
+	q{SELECT count(*) = 1 FROM workq.leases WHERE deadline < clock_timestamp()});
+$before = context_switches($pid);
+sleep 2;    # to see that little happens
+cmp_ok(context_switches($pid) - $before,
+	'<=', 40, 'an expired lease that is locked makes the worker busy now and then');
+$s->query_safe('COMMIT');
+wait_for($node, 'SELECT count(*) = 0 FROM workq.leases');
+pass('and is taken back once it can be');
+$s->quit;
+
 # Cancelled: it goes on.  Terminated: there is another one (A8).
 $node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
 $node->safe_psql('postgres', 'SELECT pg_reload_conf()');

@@ -180,4 +180,15 @@ is(sql(q{SELECT ready, scheduled, leased FROM workq.queue_overview}), '0|0|0', '
 is( sql(q{SELECT enqueued = (SELECT count(*) FROM workq.jobs), done = (SELECT count(*) FROM work) FROM workq.queue_overview}),
 	't|t', 'the totals are right');
 
+# the checker is not blind
+my $one = '(SELECT min(job_id) FROM workq.claims WHERE attempt > 1)';
+history_sees_ok($node, "INSERT INTO workq.claims SELECT * FROM workq.claims WHERE job_id = $one AND event = 'claimed' AND attempt = 2", 'a claim id twice');
+history_sees_ok($node, "DELETE FROM workq.claims WHERE job_id = $one AND event = 'claimed' AND attempt = 1", 'attempts are not%');
+history_sees_ok($node, "INSERT INTO workq.claims SELECT * FROM workq.claims WHERE job_id = $one AND event = 'acked'", 'claim that ended more than once');
+history_sees_ok($node, "INSERT INTO workq.claims SELECT * FROM workq.claims WHERE job_id = $one AND event = 'acked'", 'job that was done more than once');
+history_sees_ok($node, "DELETE FROM workq.claims WHERE job_id = $one AND event = 'acked'", 'claim that did not end%');
+history_sees_ok($node, "DELETE FROM workq.claims WHERE job_id = $one AND event = 'acked'", 'lost%');
+history_sees_ok($node, "DELETE FROM workq.responses WHERE job_id = $one", 'outcomes and responses differ');
+history_sees_ok($node, "UPDATE workq.claims SET attempt = 1 WHERE job_id = $one AND event = 'acked'", 'claimed again%');
+
 done_testing();

@@ -76,4 +76,6 @@ drain($node, 'q');
 all_done_ok($node, 'at the end', 'q');
 history_ok($node, 'at the end');
 
+$pool->stop;
+
 done_testing();

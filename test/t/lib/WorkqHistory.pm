@@ -29,7 +29,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use WorkqTest;
 
-our @EXPORT = qw(all_done_ok drain history_ok);
+our @EXPORT = qw(all_done_ok drain history_ok history_sees_ok);
 
 my $query = slurp_file(dirname(__FILE__) . '/history.sql');
 
@@ -55,6 +55,26 @@ sub history_ok
 	my $found = $node->safe_psql($dbname || 'postgres',
 		"ANALYZE; SELECT violation, count(*), (array_agg(concat_ws(': ', job_id, detail)))[1:5] FROM ($query) v GROUP BY 1 ORDER BY 1");
 	return is($found, '', "$name: the log is consistent");
+}
+
+=pod
+
+=item history_sees_ok(NODE, SQL, LIKE, [DBNAME])
+
+A test of the checker: after this damage to the log, undone again, it finds a
+violation like that.
+
+=cut
+
+sub history_sees_ok
+{
+	my ($node, $damage, $like, $dbname) = @_;
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	return cmp_ok(
+		$node->safe_psql($dbname || 'postgres',
+			"BEGIN; $damage; SELECT count(*) FROM ($query) v WHERE violation LIKE '$like'; ROLLBACK"),
+		'>', 0, "the checker sees: $like");
 }
 
 =pod
