@@ -20,12 +20,12 @@ note("seed $seed; WORKQ_SEED=$seed repeats it, WORKQ_STEPS=n makes it longer");
 # weight or cap, time passing.  Whatever is decided by chance is decided here,
 # so that a seed gives the same run.
 sql(<<'SQL');
-CREATE TABLE short (queue text, at timestamptz);
+CREATE TABLE short (queue text, at timestamptz, got int);
 CREATE PROCEDURE claim(q text, n int) LANGUAGE plpgsql AS $$
 DECLARE got int;
 BEGIN
     SELECT count(*) INTO got FROM workq_claim(q, 'w', '1 day', max_jobs => n);
-    IF got < n THEN INSERT INTO short VALUES (q, workq.clock()); END IF;
+    IF got < n THEN INSERT INTO short VALUES (q, workq.clock(), got); END IF;
     COMMIT;
 END $$;
 CREATE PROCEDURE run(q text, seed float8, steps int, tenants int, bindings int, caps bool, max_jump int) LANGUAGE plpgsql AS $$
@@ -100,7 +100,8 @@ foreach (@runs)
 	sql("SELECT workq_create_queue('$queue')");
 	sql("SELECT workq_configure('$queue', strategy => 'drr', $settings)");
 	sql("CALL run('$queue', $value, $steps, $tenants, $bindings, " . ($caps ? 'true' : 'false') . ", $jump)");
-	$short{$queue} = [ split /\n/, sql("SELECT (extract(epoch FROM at) * 1000000)::bigint FROM short WHERE queue = '$queue' ORDER BY at") ];
+	$short{$queue} = [ map { [ split /\|/ ] } split /\n/,
+		sql("SELECT (extract(epoch FROM at) * 1000000)::bigint, got FROM short WHERE queue = '$queue' ORDER BY at") ];
 	$result = workq_replay($node, $queue, short => $short{$queue}, tolerance => 1);
 	is($result->{difference}, undef, "$queue: the log and the rules agree");
 	is($result->{selections},

@@ -31,8 +31,9 @@ drr, the mode bounded.  What the log does not tell:
 =item *
 
 A call that got fewer jobs than it asked for has looked into lanes and found
-them empty, which changes their place in the round.  Give the times of such
-calls, in microseconds since 1970, as short => [...].
+them empty, which changes their place in the round.  Give for each such call a
+time after it, in microseconds since 1970, and how many jobs it got, as
+short => [[time, got], ...].
 
 =item *
 
@@ -114,7 +115,7 @@ SQL
 
 =pod
 
-=item workq_replay(NODE, QUEUE, [tolerance => SECONDS], [short => \@TIMES])
+=item workq_replay(NODE, QUEUE, [tolerance => SECONDS], [short => \@CALLS])
 
 Returns a hash: selections (how many agree), difference (the first that does
 not; undef if all agree), promotions, direct (claims of jobs that were due).
@@ -143,7 +144,8 @@ sub workq_replay
 	};
 
 	$m->{outer} = new_ring();
-	push @events, map { { kind => 'short', at => $_ } } @{ $opt{short} || [] };
+	push @events, map { { kind => 'short', at => $_->[0], got => $_->[1] } }
+	  @{ $opt{short} || [] };
 	# a short call comes after the claims it got
 	@events = sort { $a->{at} <=> $b->{at} } @events;
 	while (my $e = shift @events)
@@ -157,6 +159,9 @@ sub workq_replay
 			push @call, shift @events
 			  while @events && $events[0]{kind} eq 'claim' && $events[0]{at} == $e->{at};
 			$problem = replay_call($m, @call);
+			$problem //= replay_short($m, shift @events)
+			  if @events && $events[0]{kind} eq 'short' && $events[0]{got};
+			commit($m, $e->{at}, map { $_->{lane} } @call);
 		}
 		elsif ($e->{kind} eq 'short') { $problem = replay_short($m, $e); }
 		elsif ($e->{kind} eq 'job')   { replay_job($m, $e); }
@@ -636,6 +641,18 @@ sub replay_job
 	return;
 }
 
+# When a transaction commits, a lane without rows is out of the turns.
+sub commit
+{
+	my ($m, $now, @lanes) = @_;
+
+	foreach my $l (map { lane_of($m, $_) } @lanes)
+	{
+		become_empty($m, $l, $now) if $l->{ready} && !%{ $l->{jobs} };
+	}
+	return;
+}
+
 # An outcome, or a purge.
 sub replay_end
 {
@@ -661,6 +678,7 @@ sub replay_end
 	{
 		add_ready($m, $job, $e->{ready_since}, $e->{at});
 	}
+	commit($m, $e->{at}, $job->{lane});
 	return undef;
 }
 
