@@ -41,6 +41,10 @@ CREATE TABLE workq.queues (
     max_attempts    integer,
     retry_base      bigint,
     retry_cap       bigint,
+    retry_kind      text,
+    retry_factor    integer,
+    retry_jitter    integer,
+    trust           text,
     weights         text,
     CONSTRAINT queues_pkey PRIMARY KEY (queue_id),
     CONSTRAINT queues_name_key UNIQUE (name)
@@ -53,6 +57,18 @@ CREATE TABLE workq.keys (
     weight          integer,
     max_concurrent  integer,
     CONSTRAINT keys_pkey PRIMARY KEY (queue_id, key)
+);
+
+/* Rules for fault codes, tried by ord; the first whose pattern matches holds. */
+CREATE TABLE workq.error_map (
+    queue_id        integer     NOT NULL,
+    ord             integer     NOT NULL,
+    pattern         text        NOT NULL COLLATE pg_catalog."C",
+    action          text        NOT NULL,
+    code            text,
+    value           jsonb,
+    retry           jsonb,
+    CONSTRAINT error_map_pkey PRIMARY KEY (queue_id, ord)
 );
 
 /* grantee 0 is PUBLIC */
@@ -130,14 +146,17 @@ CREATE TABLE workq.claims (
     worker          text        COLLATE pg_catalog."C",
     decision        text        COLLATE pg_catalog."C",
     fairness_key    text        COLLATE pg_catalog."C",
-    reason          text
+    reason          text,
+    body            jsonb
 ) PARTITION BY RANGE (job_id);
 
 CREATE TABLE workq.responses (
     job_id          bigint      NOT NULL,
     at              timestamptz NOT NULL,
+    writer          xid8,
     queue_id        integer     NOT NULL,
     attempt         integer     NOT NULL,
+    number          integer     NOT NULL,
     claim_id        uuid,
     outcome         text        NOT NULL COLLATE pg_catalog."C",
     worker          text        COLLATE pg_catalog."C",
@@ -278,7 +297,8 @@ ALTER TABLE workq.dedup SET (
 
 /*
  * Direct access fires no triggers, so these see foreign hands only: a restore,
- * logical replication's apply worker, a superuser.
+ * logical replication's apply worker, a superuser.  Before the statement: one
+ * that fails half-way has had rows in hand, too.
  */
 CREATE FUNCTION workq.foreign_write() RETURNS trigger
 AS 'MODULE_PATHNAME', 'workq_foreign_write'
@@ -287,30 +307,63 @@ REVOKE ALL ON FUNCTION workq.foreign_write() FROM PUBLIC;
 COMMENT ON FUNCTION workq.foreign_write() IS
 'Trigger on the live tables and the catalog: when anybody but workq writes to them, the database''s queues are loaded into shared memory anew after that transaction.';
 
-CREATE TRIGGER foreign_write AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.queues
+CREATE TRIGGER foreign_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.queues
     FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
-CREATE TRIGGER foreign_write AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.keys
+CREATE TRIGGER foreign_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.keys
     FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
-CREATE TRIGGER foreign_write AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.grants
+CREATE TRIGGER foreign_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.grants
     FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
-CREATE TRIGGER foreign_write AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.ready
+CREATE TRIGGER foreign_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.error_map
     FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
-CREATE TRIGGER foreign_write AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.leases
+CREATE TRIGGER foreign_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.ready
     FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
-CREATE TRIGGER foreign_write AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.scheduled
+CREATE TRIGGER foreign_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.leases
     FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
-CREATE TRIGGER foreign_write AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.held
+CREATE TRIGGER foreign_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.scheduled
     FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
-CREATE TRIGGER foreign_write AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.dedup
+CREATE TRIGGER foreign_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.held
+    FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
+CREATE TRIGGER foreign_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON workq.dedup
     FOR EACH STATEMENT EXECUTE FUNCTION workq.foreign_write();
 ALTER TABLE workq.queues ENABLE ALWAYS TRIGGER foreign_write;
 ALTER TABLE workq.keys ENABLE ALWAYS TRIGGER foreign_write;
 ALTER TABLE workq.grants ENABLE ALWAYS TRIGGER foreign_write;
+ALTER TABLE workq.error_map ENABLE ALWAYS TRIGGER foreign_write;
 ALTER TABLE workq.ready ENABLE ALWAYS TRIGGER foreign_write;
 ALTER TABLE workq.leases ENABLE ALWAYS TRIGGER foreign_write;
 ALTER TABLE workq.scheduled ENABLE ALWAYS TRIGGER foreign_write;
 ALTER TABLE workq.held ENABLE ALWAYS TRIGGER foreign_write;
 ALTER TABLE workq.dedup ENABLE ALWAYS TRIGGER foreign_write;
+
+/* Logical replication's apply worker fires triggers for rows only, and only
+ * those that are enabled for it; nobody else fires these. */
+CREATE TRIGGER foreign_apply BEFORE INSERT OR UPDATE OR DELETE ON workq.queues
+    FOR EACH ROW EXECUTE FUNCTION workq.foreign_write();
+CREATE TRIGGER foreign_apply BEFORE INSERT OR UPDATE OR DELETE ON workq.keys
+    FOR EACH ROW EXECUTE FUNCTION workq.foreign_write();
+CREATE TRIGGER foreign_apply BEFORE INSERT OR UPDATE OR DELETE ON workq.grants
+    FOR EACH ROW EXECUTE FUNCTION workq.foreign_write();
+CREATE TRIGGER foreign_apply BEFORE INSERT OR UPDATE OR DELETE ON workq.error_map
+    FOR EACH ROW EXECUTE FUNCTION workq.foreign_write();
+CREATE TRIGGER foreign_apply BEFORE INSERT OR UPDATE OR DELETE ON workq.ready
+    FOR EACH ROW EXECUTE FUNCTION workq.foreign_write();
+CREATE TRIGGER foreign_apply BEFORE INSERT OR UPDATE OR DELETE ON workq.leases
+    FOR EACH ROW EXECUTE FUNCTION workq.foreign_write();
+CREATE TRIGGER foreign_apply BEFORE INSERT OR UPDATE OR DELETE ON workq.scheduled
+    FOR EACH ROW EXECUTE FUNCTION workq.foreign_write();
+CREATE TRIGGER foreign_apply BEFORE INSERT OR UPDATE OR DELETE ON workq.held
+    FOR EACH ROW EXECUTE FUNCTION workq.foreign_write();
+CREATE TRIGGER foreign_apply BEFORE INSERT OR UPDATE OR DELETE ON workq.dedup
+    FOR EACH ROW EXECUTE FUNCTION workq.foreign_write();
+ALTER TABLE workq.queues ENABLE REPLICA TRIGGER foreign_apply;
+ALTER TABLE workq.keys ENABLE REPLICA TRIGGER foreign_apply;
+ALTER TABLE workq.grants ENABLE REPLICA TRIGGER foreign_apply;
+ALTER TABLE workq.error_map ENABLE REPLICA TRIGGER foreign_apply;
+ALTER TABLE workq.ready ENABLE REPLICA TRIGGER foreign_apply;
+ALTER TABLE workq.leases ENABLE REPLICA TRIGGER foreign_apply;
+ALTER TABLE workq.scheduled ENABLE REPLICA TRIGGER foreign_apply;
+ALTER TABLE workq.held ENABLE REPLICA TRIGGER foreign_apply;
+ALTER TABLE workq.dedup ENABLE REPLICA TRIGGER foreign_apply;
 
 /* ------------------------------------------------------------------------
  * Dump and restore.  Segments are not members of the extension, so they are
@@ -322,6 +375,7 @@ SELECT pg_catalog.pg_extension_config_dump('workq.queue_ids'::pg_catalog.regclas
 SELECT pg_catalog.pg_extension_config_dump('workq.queues'::pg_catalog.regclass, '');
 SELECT pg_catalog.pg_extension_config_dump('workq.keys'::pg_catalog.regclass, '');
 SELECT pg_catalog.pg_extension_config_dump('workq.grants'::pg_catalog.regclass, '');
+SELECT pg_catalog.pg_extension_config_dump('workq.error_map'::pg_catalog.regclass, '');
 SELECT pg_catalog.pg_extension_config_dump('workq.segments'::pg_catalog.regclass, '');
 SELECT pg_catalog.pg_extension_config_dump('workq.policies'::pg_catalog.regclass, '');
 SELECT pg_catalog.pg_extension_config_dump('workq.ready'::pg_catalog.regclass, '');
@@ -337,6 +391,7 @@ SELECT pg_catalog.pg_extension_config_dump('workq.dedup'::pg_catalog.regclass, '
 COMMENT ON TABLE workq.queues IS 'The queues and their own settings; a setting that is NULL is inherited from the server''s workq.* setting. Times are in milliseconds.';
 COMMENT ON TABLE workq.keys IS 'Fairness keys with a weight or a cap of their own (workq_set_key).';
 COMMENT ON TABLE workq.grants IS 'Who may do what with a queue (workq_grant); grantee 0 is PUBLIC.';
+COMMENT ON TABLE workq.error_map IS 'What fault codes mean (workq_map_error): rules of a queue, tried by ord; the first whose pattern matches holds.';
 COMMENT ON TABLE workq.policies IS 'History of the queues: a row per change, with what the policy is from then on. Never updated.';
 COMMENT ON TABLE workq.segments IS 'Which job ids live in which segment of the event log.';
 COMMENT ON TABLE workq.jobs IS 'Event log: a row per job as it was enqueued. Never updated.';
@@ -377,12 +432,16 @@ CREATE FUNCTION workq_configure(
     max_lease interval DEFAULT NULL,
     max_attempts integer DEFAULT NULL,
     retry_base interval DEFAULT NULL,
-    retry_cap interval DEFAULT NULL)
+    retry_cap interval DEFAULT NULL,
+    retry_kind text DEFAULT NULL,
+    retry_factor integer DEFAULT NULL,
+    retry_jitter integer DEFAULT NULL,
+    trust text DEFAULT NULL)
 RETURNS integer
 AS 'MODULE_PATHNAME', 'workq_configure'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION workq_configure(text, text, text, integer, interval, text, interval, interval, integer, integer, text, interval, integer, interval, interval) IS
-'Gives a queue settings of its own instead of the server''s workq.* settings; what is NULL stays as it is. strategy: fifo or drr. fairness_key: tenant, binding, trigger-id or tenant-and-binding. quantum: 1 to 1000000. starvation_age: 0 (off) to 24 days. starvation_mode: bounded or strict. promote_normal_after, promote_low_after: 0 (off) to 24 days. max_concurrent_per_key: 0 (no limit) to 1000000. default_weight: 0 (paused) to 1000000. weights: key:weight,key:weight, each weight 0 to 1000000; replaces the queue''s list. max_lease: 1 to 24 days. max_attempts: 1 to 1000000. retry_base, retry_cap: 0 to 24 days. Intervals are whole milliseconds without months or years. Returns the queue''s policy version, a new one if anything changed. Needs the right to manage the queue. Errors: 42704 no such queue, 42501, 22004/22023/22008/54000 bad argument (nothing is changed).';
+COMMENT ON FUNCTION workq_configure(text, text, text, integer, interval, text, interval, interval, integer, integer, text, interval, integer, interval, interval, text, integer, integer, text) IS
+'Gives a queue settings of its own instead of the server''s workq.* settings; what is NULL stays as it is. strategy: fifo or drr. fairness_key: tenant, binding, trigger-id or tenant-and-binding. quantum: 1 to 1000000. starvation_age: 0 (off) to 24 days. starvation_mode: bounded or strict. promote_normal_after, promote_low_after: 0 (off) to 24 days. max_concurrent_per_key: 0 (no limit) to 1000000. default_weight: 0 (paused) to 1000000. weights: key:weight,key:weight, each weight 0 to 1000000; replaces the queue''s list. max_lease: 1 to 24 days. max_attempts: 1 to 1000000. retry_kind: exponential (the n-th retry comes after retry_base times retry_factor to the power of n - 1, at most retry_cap), fixed (after retry_base) or none. retry_base, retry_cap: 0 to 24 days. retry_factor: 1 to 100. retry_jitter: 0 to 100 percent by which a delay may be shorter or longer. trust: engine (error map and retry policy are applied by the database) or worker (they are shown to workers by workq_claim_policy, whose own verdict stands). Intervals are whole milliseconds without months or years. Returns the queue''s policy version, a new one if anything changed. Needs the right to manage the queue. Errors: 42704 no such queue, 42501, 22004/22023/22008/54000 bad argument (nothing is changed).';
 
 CREATE FUNCTION workq_set_key(queue text, key text, weight integer DEFAULT NULL, max_concurrent integer DEFAULT NULL)
 RETURNS integer
@@ -390,6 +449,27 @@ AS 'MODULE_PATHNAME', 'workq_set_key'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_set_key(text, text, integer, integer) IS
 'Gives one fairness key of a queue a weight (0 to 1000000; 0 pauses the key) and a max_concurrent (how many of its jobs may be leased at a time, 0 to 1000000; 0 is no limit) of its own. One of the two alone leaves the other as it is; neither takes both away. key: a tenant, binding or trigger id as the queue''s fairness_key says; the empty string stands for jobs without one; tenant and binding are separated by U+001F. Returns the queue''s policy version, a new one if anything changed. Needs the right to manage the queue. Errors: 42704 no such queue, 42501, 22004/22023/54000 bad argument.';
+
+CREATE FUNCTION workq_map_error(
+    queue text,
+    pattern text,
+    action text,
+    code text DEFAULT NULL,
+    value jsonb DEFAULT NULL,
+    retry jsonb DEFAULT NULL,
+    place integer DEFAULT NULL)
+RETURNS integer
+AS 'MODULE_PATHNAME', 'workq_map_error'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_map_error(text, text, text, text, jsonb, jsonb, integer) IS
+'Says what the fault codes that match a pattern (as LIKE has it, 1 to 255 bytes; a fault without a code matches as the empty string) mean in a queue: when workq_fail reports one, the first matching rule of the queue''s error map holds. action: error (the job is done with a business error: code, else the fault''s; value, else the fault''s body), status (done with a status: value, else the fault''s body), retry (with the policy in retry, an object as for workq_enqueue, over the job''s own; retry_in is not heeded), or dead (at once). A pattern that has a rule gets this one in its place. place: where the rule goes among the others, from 1; NULL: where it was, or last. Up to 100 rules. Not applied when the queue''s trust is worker. Returns the queue''s policy version, a new one if anything changed. Needs the right to manage the queue. Errors: 42704 no such queue, 42501, 22004/22023/22008/54000 bad argument.';
+
+CREATE FUNCTION workq_unmap_error(queue text, pattern text)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'workq_unmap_error'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_unmap_error(text, text) IS
+'Removes the rule of that pattern (the same text) from a queue''s error map. Returns true, or false if there is none. Needs the right to manage the queue. Errors: 42704 no such queue, 42501, 22004/22023/54000 bad argument.';
 
 CREATE FUNCTION workq_reset(queue text, setting text DEFAULT NULL)
 RETURNS integer
@@ -449,19 +529,20 @@ CREATE FUNCTION workq_enqueue(
     run_at timestamptz DEFAULT NULL,
     dedup_key text DEFAULT NULL,
     max_attempts integer DEFAULT NULL,
-    correlation text DEFAULT NULL)
+    correlation text DEFAULT NULL,
+    retry jsonb DEFAULT NULL)
 RETURNS bigint
 AS 'MODULE_PATHNAME', 'workq_enqueue'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION workq_enqueue(text, jsonb, text, text, text, text, jsonb, interval, timestamptz, text, integer, text) IS
-'Enqueues a job and returns its id. The queue is created if it does not exist and the current role may create queues. payload, headers: up to 64 MB as jsonb. priority: high, normal or low. tenant, binding, trigger_id, dedup_key, correlation: 1 to 255 bytes, no control characters, no surrounding white space. delay (0 to 10 years) or run_at, not both: the job is due then; a run_at in the past is now. dedup_key: while a job with that key is alive in the queue, its id is returned and nothing is enqueued; waits for a transaction that is enqueueing one. max_attempts: 1 to 1000000 failures until the job is dead, else the queue''s. Needs the right to enqueue. Errors: 42704 no such queue, 42501, WQ002 enqueueing is paused, 22004/22023/22008/54000 bad argument, 53400 out of queues or segments.';
+COMMENT ON FUNCTION workq_enqueue(text, jsonb, text, text, text, text, jsonb, interval, timestamptz, text, integer, text, jsonb) IS
+'Enqueues a job and returns its id. The queue is created if it does not exist and the current role may create queues. payload, headers: up to 64 MB as jsonb. priority: high, normal or low. tenant, binding, trigger_id, dedup_key, correlation: 1 to 255 bytes, no control characters, no surrounding white space. delay (0 to 10 years) or run_at, not both: the job is due then; a run_at in the past is now. dedup_key: while a job with that key is alive in the queue, its id is returned and nothing is enqueued; waits for a transaction that is enqueueing one. max_attempts: 1 to 1000000 failures until the job is dead, else the queue''s. retry: the job''s own retry policy, an object of any of kind (exponential, fixed, none), base and cap (0 to 24 days, an interval as a string or milliseconds as a number), factor (1 to 100), jitter (0 to 100 percent) and max_attempts; what is not in it is the queue''s. Needs the right to enqueue. Errors: 42704 no such queue, 42501, WQ002 enqueueing is paused, 22004/22023/22008/54000 bad argument, 53400 out of queues or segments.';
 
 CREATE FUNCTION workq_enqueue_batch(queue text, jobs jsonb)
 RETURNS TABLE(ord integer, job_id bigint, created boolean)
 AS 'MODULE_PATHNAME', 'workq_enqueue_batch'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_enqueue_batch(text, jsonb) IS
-'Enqueues many jobs, all or none. jobs: an array of up to 100000 objects whose members are the arguments of workq_enqueue but queue: payload (required), priority, tenant, binding, trigger_id, headers, delay, run_at, dedup_key, max_attempts, correlation. Returns a row per job in the order given: ord (from 1), job_id, and created: false if a living job with the same dedup_key took its place. Needs the right to enqueue. Errors: those of workq_enqueue; a bad element is named by its ord.';
+'Enqueues many jobs, all or none. jobs: an array of up to 100000 objects whose members are the arguments of workq_enqueue but queue: payload (required), priority, tenant, binding, trigger_id, headers, delay, run_at, dedup_key, max_attempts, correlation, retry. Returns a row per job in the order given: ord (from 1), job_id, and created: false if a living job with the same dedup_key took its place. Needs the right to enqueue. Errors: those of workq_enqueue; a bad element is named by its ord.';
 
 /* ------------------------------------------------------------------------
  * Claiming
@@ -539,6 +620,43 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_ack_batch(uuid[], jsonb[], text) IS
 'workq_ack for up to 100000 claims. results: as many as claim_ids, or NULL. Returns a row per element in the order given: ord (from 1), claim_id, status (ok, repeated or lost), sqlstate (NULL or WQ001); deadline is NULL. With on_lost => error a lost claim is an error instead. Needs the right to claim. Errors: those of workq_ack, 2202E arrays of different lengths.';
 
+CREATE FUNCTION workq_ack_claim(
+    claim_ids uuid[],
+    results jsonb[],
+    queue text,
+    worker text,
+    lease interval DEFAULT NULL,
+    max_jobs integer DEFAULT 1)
+RETURNS TABLE(
+    claim_id uuid,
+    job_id bigint,
+    queue text,
+    payload jsonb,
+    headers jsonb,
+    tenant text,
+    binding text,
+    trigger_id text,
+    priority text,
+    attempt integer,
+    failures integer,
+    max_attempts integer,
+    deadline timestamptz,
+    enqueued_at timestamptz,
+    selected_at timestamptz,
+    waited interval,
+    fairness_key text,
+    decision text,
+    promotion_deadline timestamptz,
+    round bigint,
+    credit bigint,
+    weight integer,
+    policy_version integer,
+    correlation text)
+AS 'MODULE_PATHNAME', 'workq_ack_claim'
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10;
+COMMENT ON FUNCTION workq_ack_claim(uuid[], jsonb[], text, text, interval, integer) IS
+'Acknowledges up to 100000 claims and claims the next jobs, in one call: workq_ack for each of claim_ids with the result in results (as many, or NULL), then workq_claim(queue, worker, lease, max_jobs), whose rows it returns. The claims may be of any queues. A claim that was acknowledged before is fine; one that is lost is an error, and nothing is done. Needs the right to claim. Errors: WQ001 a claim is lost, WQ003 the lease is longer than max_lease, 42704 no such queue, 42501, 22004/22023/22008/54000 bad argument, 2202E arrays of different lengths.';
+
 CREATE FUNCTION workq_fail(
     claim_id uuid,
     code text DEFAULT NULL,
@@ -551,7 +669,7 @@ RETURNS boolean
 AS 'MODULE_PATHNAME', 'workq_fail'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_fail(uuid, text, text, jsonb, interval, text, text) IS
-'Ends a claim: a technical fault. The job is tried again after retry_in (0 to 10 years) or after a growing delay (the queue''s retry_base, doubled with every failure, at most retry_cap, give or take 20 percent), until it has failed max_attempts times: then it is dead and held. on_fail => hold_lease leaves it leased until the lease runs out instead of retry. code, message: up to 8192 bytes; body: up to 64 MB as jsonb. Returns true, false if this claim has failed before (nothing changes), and NULL if the claim is lost and on_lost is report rather than error. Needs the right to claim. Errors: WQ001 the claim is lost, 42501, 22004/22023/22008/54000 bad argument.';
+'Ends a claim: a technical fault. What it means is first looked up in the queue''s error map (workq_map_error): a business error, a status, a retry with its own policy, or dead at once. Otherwise the job is tried again after retry_in (0 to 10 years) or as its retry policy says (the job''s, else the queue''s retry_kind, retry_base, retry_factor, retry_cap, retry_jitter), until it has failed max_attempts times: then it is dead and held. on_fail => hold_lease leaves it leased until the lease runs out instead of retry. code, message: up to 8192 bytes; body: up to 64 MB as jsonb. Returns true, false if this claim has failed before (nothing changes), and NULL if the claim is lost and on_lost is report rather than error. Needs the right to claim. Errors: WQ001 the claim is lost, 42501, 22004/22023/22008/54000 bad argument.';
 
 CREATE FUNCTION workq_fail_batch(
     claim_ids uuid[],
@@ -580,6 +698,60 @@ AS 'MODULE_PATHNAME', 'workq_release_batch'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_release_batch(uuid[], interval, text, text) IS
 'workq_release for up to 100000 claims. Returns a row per element in the order given: ord (from 1), claim_id, status (ok, repeated or lost), sqlstate (NULL or WQ001); deadline is NULL. With on_lost => error a lost claim is an error instead. Needs the right to claim. Errors: those of workq_release.';
+
+CREATE FUNCTION workq_claim_policy(claim_id uuid, on_lost text DEFAULT 'error')
+RETURNS jsonb
+AS 'MODULE_PATHNAME', 'workq_claim_policy'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_claim_policy(uuid, text) IS
+'What a worker may know of how faults are judged, an object: trust; and if that is worker, retry (kind, base and cap in milliseconds, factor, jitter, max_attempts, as they hold for this job) and error_map, an array of rules (pattern, action, code, value, retry) in their order. If trust is engine, the database judges and nothing more is shown. NULL if the claim is lost and on_lost is report rather than error. Needs the right to claim. Errors: WQ001 the claim is lost, 42501, 22004/22023 bad argument.';
+
+CREATE FUNCTION workq_report_error(claim_id uuid, code text, message text DEFAULT NULL, body jsonb DEFAULT NULL, on_lost text DEFAULT 'error')
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'workq_report_error'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_report_error(uuid, text, text, jsonb, text) IS
+'Ends a claim: the work was done and its verdict is a business error. Final: the job is done and never retried. code: 1 to 255 bytes; message: up to 8192 bytes; body: up to 64 MB as jsonb. Returns true, false if this claim has reported an error before (nothing changes, the first stays), and NULL if the claim is lost and on_lost is report rather than error. Needs the right to claim. Errors: WQ001 the claim is lost, 42501, 22004/22023/54000 bad argument.';
+
+CREATE FUNCTION workq_report_error_batch(
+    claim_ids uuid[],
+    codes text[],
+    messages text[] DEFAULT NULL,
+    bodies jsonb[] DEFAULT NULL,
+    on_lost text DEFAULT 'report')
+RETURNS TABLE(ord integer, claim_id uuid, status text, sqlstate text, deadline timestamptz)
+AS 'MODULE_PATHNAME', 'workq_report_error_batch'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_report_error_batch(uuid[], text[], text[], jsonb[], text) IS
+'workq_report_error for up to 100000 claims. codes, messages, bodies: as many as claim_ids; messages and bodies may be NULL. Returns a row per element in the order given: ord (from 1), claim_id, status (ok, repeated or lost), sqlstate (NULL or WQ001); deadline is NULL. With on_lost => error a lost claim is an error instead. Needs the right to claim. Errors: those of workq_report_error, 2202E arrays of different lengths.';
+
+CREATE FUNCTION workq_report_status(claim_id uuid, value jsonb, on_lost text DEFAULT 'error')
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'workq_report_status'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_report_status(uuid, jsonb, text) IS
+'Ends a claim: the work was done and its verdict is a business status. Final: the job is done and never retried. value: up to 64 MB as jsonb. Returns true, false if this claim has reported a status before (nothing changes, the first stays), and NULL if the claim is lost and on_lost is report rather than error. Needs the right to claim. Errors: WQ001 the claim is lost, 42501, 22004/22023/54000 bad argument.';
+
+CREATE FUNCTION workq_report_status_batch(claim_ids uuid[], "values" jsonb[], on_lost text DEFAULT 'report')
+RETURNS TABLE(ord integer, claim_id uuid, status text, sqlstate text, deadline timestamptz)
+AS 'MODULE_PATHNAME', 'workq_report_status_batch'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_report_status_batch(uuid[], jsonb[], text) IS
+'workq_report_status for up to 100000 claims. values: as many as claim_ids. Returns a row per element in the order given: ord (from 1), claim_id, status (ok, repeated or lost), sqlstate (NULL or WQ001); deadline is NULL. With on_lost => error a lost claim is an error instead. Needs the right to claim. Errors: those of workq_report_status, 2202E arrays of different lengths.';
+
+CREATE FUNCTION workq_park(claim_id uuid, reason text DEFAULT NULL, on_lost text DEFAULT 'error')
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'workq_park'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_park(uuid, text, text) IS
+'Ends a claim: the job waits for something outside and is set aside, with no lease, until workq_unpark. No failure is counted; attempt counts claims and goes on from where it was. The job keeps its deduplication key. reason: up to 8192 bytes. Returns true, false if this claim has been parked before (nothing changes), and NULL if the claim is lost and on_lost is report rather than error. Needs the right to claim. Errors: WQ001 the claim is lost, 42501, 22004/22023/54000 bad argument.';
+
+CREATE FUNCTION workq_park_batch(claim_ids uuid[], reason text DEFAULT NULL, on_lost text DEFAULT 'report')
+RETURNS TABLE(ord integer, claim_id uuid, status text, sqlstate text, deadline timestamptz)
+AS 'MODULE_PATHNAME', 'workq_park_batch'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_park_batch(uuid[], text, text) IS
+'workq_park for up to 100000 claims. Returns a row per element in the order given: ord (from 1), claim_id, status (ok, repeated or lost), sqlstate (NULL or WQ001); deadline is NULL. With on_lost => error a lost claim is an error instead. Needs the right to claim. Errors: those of workq_park.';
 
 /* ------------------------------------------------------------------------
  * Jobs
@@ -620,6 +792,20 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_requeue_all(text, integer) IS
 'Makes all held (dead and parked) jobs of a queue ready again, or at most max_jobs (at least 1) of them, lowest job id first. Skips those that others have in hand. Returns how many. Needs the right to manage the queue. Errors: 42704 no such queue, 42501, 22004/22023/54000 bad argument.';
 
+CREATE FUNCTION workq_unpark(job_id bigint, payload jsonb DEFAULT NULL, delay interval DEFAULT NULL)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'workq_unpark'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_unpark(bigint, jsonb, interval) IS
+'Makes a parked job ready again, at the end of its lane, or due after delay (0 to 10 years). payload: up to 64 MB as jsonb; claims return it from then on instead of the one that was enqueued, which stays in the log; NULL leaves it as it is. failures stay counted. Returns true, or false if the job is not parked. Needs the right to manage the queue. Errors: 42704 no such job, 42501, 22004/22023/22008/54000 bad argument.';
+
+CREATE FUNCTION workq_unpark_batch(job_ids bigint[], payloads jsonb[] DEFAULT NULL, delay interval DEFAULT NULL)
+RETURNS TABLE(ord integer, job_id bigint, status text, sqlstate text)
+AS 'MODULE_PATHNAME', 'workq_unpark_batch'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_unpark_batch(bigint[], jsonb[], interval) IS
+'workq_unpark for up to 100000 jobs. payloads: as many as job_ids, or NULL. Returns a row per element in the order given: ord (from 1), job_id, status (unparked, not_parked or not_found), sqlstate (NULL or 42704). Needs the right to manage the queues. Errors: 42501, 22004/22023/22008/54000 bad argument, 2202E arrays of different lengths.';
+
 CREATE FUNCTION workq_purge(queue text, confirm boolean DEFAULT false, scheduled boolean DEFAULT false)
 RETURNS bigint
 AS 'MODULE_PATHNAME', 'workq_purge'
@@ -657,6 +843,45 @@ AS 'MODULE_PATHNAME', 'workq_job'
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1;
 COMMENT ON FUNCTION workq_job(bigint) IS
 'All about one job: how it was enqueued; state (ready, scheduled, leased, dead, parked, done, ...) and since when; who holds it until when; its outcome with result or error; and history, an array of all events with their times, claims and scheduling decisions. Needs the right to monitor the queue; payload, headers, result and claim_id are NULL unless the role may claim or manage, too. Errors: 42704 no such job (or its queue was dropped), 42501, 22004 bad argument.';
+
+CREATE FUNCTION workq_result(job_id bigint)
+RETURNS TABLE(
+    job_id bigint,
+    queue text,
+    done boolean,
+    state text,
+    outcome text,
+    result jsonb,
+    error_code text,
+    error_message text,
+    worker text,
+    attempt integer,
+    at timestamptz,
+    correlation text)
+AS 'MODULE_PATHNAME', 'workq_result'
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1;
+COMMENT ON FUNCTION workq_result(bigint) IS
+'How a job ended, one row: done (it is over, or dead) and its state as workq_job has it; and its last response: outcome (succeeded, error, status, dead, cancelled or purged; retry while it is not done), result, error_code, error_message, worker, attempt, and when. NULLs if there is none yet. Needs the right to monitor the queue; result is NULL unless the role may claim or manage, too. Errors: 42704 no such job, 42501, 22004 bad argument.';
+
+CREATE FUNCTION workq_responses(after text DEFAULT NULL, correlation_prefix text DEFAULT NULL, max_rows integer DEFAULT 1000)
+RETURNS TABLE(
+    "position" text,
+    job_id bigint,
+    queue text,
+    correlation text,
+    final boolean,
+    outcome text,
+    result jsonb,
+    error_code text,
+    error_message text,
+    worker text,
+    attempt integer,
+    at timestamptz,
+    claim_id uuid)
+AS 'MODULE_PATHNAME', 'workq_responses'
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000;
+COMMENT ON FUNCTION workq_responses(text, text, integer) IS
+'Follows the outcomes of jobs that were given a correlation, of all queues that the current role may monitor: the next ones behind the position after (NULL: from the first), looking at up to max_rows (1 to 100000) of them, those whose correlation begins with correlation_prefix. The order never skips a late commit: outcomes come by the transactions that wrote them, once all earlier transactions have ended, so one that stays open holds the followers up. Keep the position of the last row and give it next time. If the last ones looked at were not wanted, a last row has their position and nothing else (job_id is NULL); no row means there is nothing new. final is false for a retry. result and claim_id are NULL unless the role may claim or manage. Errors: 22023/54000 bad argument.';
 
 CREATE FUNCTION workq_check()
 RETURNS TABLE(queue text, lane text, item text, memory text, tables text)
@@ -907,6 +1132,69 @@ JOIN workq.queue_settings() s ON s.queue_id OPERATOR(pg_catalog.=) q.queue_id
 WHERE workq.may_monitor(q.queue_id);
 COMMENT ON VIEW workq.settings IS
 'One row per setting of each queue that the current role may monitor: its value as workq_configure takes it, and whether it is the queue''s own or inherited from the server''s workq.* setting.';
+
+CREATE VIEW workq.facts WITH (security_barrier) AS
+SELECT
+    q.name AS queue,
+    j.job_id,
+    0 AS number,
+    'enqueued' AS fact,
+    j.enqueued_at AS at,
+    0 AS attempt,
+    0 AS failures,
+    NULL::text COLLATE pg_catalog."C" AS worker,
+    NULL::uuid AS claim_id,
+    NULL::timestamptz AS deadline,
+    j.run_at AS due,
+    NULL::text AS reason
+FROM workq.jobs j
+JOIN workq.queues q ON q.queue_id OPERATOR(pg_catalog.=) j.queue_id
+WHERE workq.may_monitor(j.queue_id)
+UNION ALL
+SELECT
+    q.name,
+    c.job_id,
+    c.number,
+    CASE
+        WHEN c.event OPERATOR(pg_catalog.=) 'acked' THEN 'completed'
+        WHEN c.event OPERATOR(pg_catalog.=) 'expired' THEN 'lease_expired'
+        WHEN c.event OPERATOR(pg_catalog.=) 'released' AND c.reason IS NOT NULL THEN 'deferred'
+        WHEN c.event OPERATOR(pg_catalog.=) 'failed' AND c.decision OPERATOR(pg_catalog.=) 'retry' THEN 'retry_scheduled'
+        WHEN c.event OPERATOR(pg_catalog.=) 'failed' AND c.decision OPERATOR(pg_catalog.=) 'exhausted' THEN 'retries_exhausted'
+        ELSE c.event
+    END,
+    c.at,
+    c.attempt,
+    c.failures,
+    c.worker,
+    CASE WHEN workq.may_see_payload(c.queue_id) THEN c.claim_id END,
+    c.deadline,
+    c.due,
+    c.reason
+FROM workq.claims c
+JOIN workq.queues q ON q.queue_id OPERATOR(pg_catalog.=) c.queue_id
+WHERE workq.may_monitor(c.queue_id);
+COMMENT ON VIEW workq.facts IS
+'The life of jobs, one row per fact, of queues that the current role may monitor; (job_id, number) is the order of a job''s facts. fact: enqueued, claimed, renewed, lease_expired (and taken back), retry_scheduled (due when), retries_exhausted, failed (a fault judged otherwise), completed, business_error, status, dead, parked, unparked, released, deferred (released with a reason), requeued, cancel_requested, cancelled, purged. worker: who; claim_id is NULL unless the role may claim from or manage the queue. Ask for one job_id: the log may be large.';
+
+GRANT SELECT ON workq.facts TO PUBLIC;
+
+CREATE VIEW workq.error_rules WITH (security_barrier) AS
+SELECT
+    q.name AS queue,
+    m.ord AS place,
+    m.pattern,
+    m.action,
+    m.code,
+    m.value,
+    m.retry
+FROM workq.error_map m
+JOIN workq.queues q ON q.queue_id OPERATOR(pg_catalog.=) m.queue_id
+WHERE workq.may_monitor(m.queue_id);
+COMMENT ON VIEW workq.error_rules IS
+'One row per rule of the error map of each queue that the current role may monitor: what workq_map_error was told. Rules are tried in the order of place; the first whose pattern matches a fault''s code holds.';
+
+GRANT SELECT ON workq.error_rules TO PUBLIC;
 
 CREATE VIEW workq.scheduler WITH (security_barrier) AS
 SELECT

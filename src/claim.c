@@ -566,6 +566,8 @@ grant(Claim *claim, const WorkqJob *job, const WorkqSelection *selection,
 						job->job_id, claim->queue_name)));
 		return false;
 	}
+	if (job->flags & WORKQ_JOB_PAYLOAD)
+		row.payload = workq_store_new_payload(claim->store, job->job_id);
 	lease.job = *job;
 	lease.job.attempt++;
 	lease.job.flags &= ~WORKQ_JOB_HOLD_LEASE;

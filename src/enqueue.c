@@ -23,6 +23,7 @@
 #include "errors.h"
 #include "guc.h"
 #include "queue.h"
+#include "retry.h"
 #include "sched.h"
 #include "segment.h"
 #include "store.h"
@@ -37,6 +38,7 @@ typedef struct EnqueueJob
 	WorkqJobRow row;			/* job_id, enqueued_at, queue_id, lane to come */
 	int64		delay;			/* microseconds; -1: not given */
 	int			max_attempts;	/* 0: the queue's */
+	Jsonb	   *retry;			/* its own policy, or NULL */
 	bool		created;
 } EnqueueJob;
 
@@ -171,10 +173,10 @@ write_job(EnqueueQueue *q, EnqueueJob *job)
 	live.events = 0;
 	live.max_attempts = row->max_attempts;
 	live.priority = row->priority;
-	live.flags = workq_job_with_form((row->dedup_key != NULL ?
-									  WORKQ_JOB_DEDUP : 0) |
-									 (row->correlation != NULL ?
-									  WORKQ_JOB_CORRELATED : 0), q->form);
+	live.flags = (row->dedup_key != NULL ? WORKQ_JOB_DEDUP : 0) |
+		(row->correlation != NULL ? WORKQ_JOB_CORRELATED : 0) |
+		(job->retry != NULL ? WORKQ_JOB_RETRY : 0);
+	live.flags = workq_job_with_form(live.flags, q->form);
 	live.lane = row->lane;
 	pos.since = live.since;
 	pos.job_id = live.job_id;
@@ -237,6 +239,20 @@ job_check(EnqueueJob *job)
 				 errmsg("delay and run_at exclude each other")));
 	if (job->row.payload == NULL)
 		workq_arg_missing("payload");
+	if (job->retry != NULL)
+	{
+		WorkqRetry	retry;
+
+		memset(&retry, 0, sizeof(retry));
+		workq_retry_parse(job->retry, &retry);
+		if (retry.max_attempts != 0 && job->max_attempts != 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("max_attempts and retry's max_attempts exclude each other")));
+		if (retry.max_attempts != 0)
+			job->max_attempts = retry.max_attempts;
+		job->row.options = workq_retry_options(job->retry);
+	}
 }
 
 static TimestampTz
@@ -274,6 +290,7 @@ workq_enqueue(PG_FUNCTION_ARGS)
 	job.max_attempts = workq_arg_int(fcinfo, 10, "max_attempts", 1,
 									 WORKQ_MAX_ATTEMPTS, 0);
 	job.row.correlation = workq_arg_name_or_null(fcinfo, 11, "correlation");
+	job.retry = workq_arg_jsonb_or_null(fcinfo, 12, "retry");
 	job_check(&job);
 
 	queue_open(&q, name);
@@ -298,12 +315,14 @@ typedef enum BatchField
 	FIELD_DEDUP_KEY,
 	FIELD_MAX_ATTEMPTS,
 	FIELD_CORRELATION,
+	FIELD_RETRY,
 	N_FIELDS
 } BatchField;
 
 static const char *const field_names[] = {
 	"payload", "priority", "tenant", "binding", "trigger_id", "headers",
-	"delay", "run_at", "dedup_key", "max_attempts", "correlation", NULL
+	"delay", "run_at", "dedup_key", "max_attempts", "correlation",
+	"retry", NULL
 };
 
 /* which element of the batch an error is about */
@@ -425,6 +444,10 @@ set_field(EnqueueJob *job, BatchField field, JsonbValue *value)
 			break;
 		case FIELD_CORRELATION:
 			row->correlation = value_name(value, field);
+			break;
+		case FIELD_RETRY:
+			job->retry = workq_check_jsonb(JsonbPGetDatum(JsonbValueToJsonb(value)),
+										   "retry");
 			break;
 		case N_FIELDS:
 			break;

@@ -36,6 +36,10 @@ static const char *const fairness_keys[] = {
 	"tenant", "binding", "trigger-id", "tenant-and-binding", NULL
 };
 static const char *const starvation_modes[] = {"bounded", "strict", NULL};
+static const char *const retry_kinds[] = {
+	"exponential", "fixed", "none", NULL
+};
+static const char *const trusts[] = {"engine", "worker", NULL};
 
 const WorkqSettingDef workq_settings[WORKQ_N_SETTINGS] = {
 	[WORKQ_SET_STRATEGY] = {
@@ -85,11 +89,28 @@ const WorkqSettingDef workq_settings[WORKQ_N_SETTINGS] = {
 	},
 	[WORKQ_SET_RETRY_BASE] = {
 		"retry_base", WORKQ_KIND_TIME, NULL, 0, GUC_MAX_MS, 250,
-		"Delay before the first retry; it doubles with every failure."
+		"Delay before the first retry, or before each if they are fixed."
 	},
 	[WORKQ_SET_RETRY_CAP] = {
 		"retry_cap", WORKQ_KIND_TIME, NULL, 0, GUC_MAX_MS, 30000,
 		"Delay before a retry at most."
+	},
+	[WORKQ_SET_RETRY_KIND] = {
+		"retry_kind", WORKQ_KIND_ENUM, retry_kinds, 0, 2,
+		WORKQ_RETRY_EXPONENTIAL,
+		"How delays before retries grow: \"exponential\", \"fixed\" (not at all), or \"none\" for no retries."
+	},
+	[WORKQ_SET_RETRY_FACTOR] = {
+		"retry_factor", WORKQ_KIND_INTEGER, NULL, 1, 100, 2,
+		"By what an exponential delay grows with every failure."
+	},
+	[WORKQ_SET_RETRY_JITTER] = {
+		"retry_jitter", WORKQ_KIND_INTEGER, NULL, 0, 100, 20,
+		"Percentage by which a delay before a retry may be shorter or longer."
+	},
+	[WORKQ_SET_TRUST] = {
+		"trust", WORKQ_KIND_ENUM, trusts, 0, 1, WORKQ_TRUST_ENGINE,
+		"Who judges faults: \"engine\" by error map and retry policy here, \"worker\" the workers."
 	}
 };
 

@@ -26,6 +26,7 @@
 #include "args.h"
 #include "compat.h"
 #include "guc.h"
+#include "job.h"
 #include "outcome.h"
 #include "queue.h"
 #include "xact.h"
@@ -41,27 +42,6 @@ PG_FUNCTION_INFO_V1(workq_job);
 #define JOB_COLUMNS		24
 #define MAX_SEARCHES	1000	/* moves of a job while we look for it */
 
-typedef enum JobPlace
-{
-	PLACE_READY,
-	PLACE_SCHEDULED,
-	PLACE_LEASED,
-	PLACE_HELD,
-	PLACE_DONE
-} JobPlace;
-
-/* A job as found. */
-typedef struct FoundJob
-{
-	JobPlace	place;
-	WorkqLease	lease;			/* lease.job in every place */
-	char	   *held_state;
-	TimestampTz held_at;
-	ItemPointerData tid;
-	WorkqJobRow row;
-	List	   *events;
-} FoundJob;
-
 /* ------------------------------------------------------------------------
  * Finding
  * ------------------------------------------------------------------------ */
@@ -70,7 +50,8 @@ static bool
 is_final(const char *event)
 {
 	static const char *const final[] = {
-		"acked", "cancelled", "purged", "dropped", NULL
+		"acked", "business_error", "status", "cancelled", "purged", "dropped",
+		NULL
 	};
 	int			i;
 
@@ -87,7 +68,7 @@ is_final(const char *event)
  * form of the queue's lanes changed, in those of all forms.
  */
 static bool
-find_in_lanes(WorkqStore *store, FoundJob *found, const char *lane,
+find_in_lanes(WorkqStore *store, WorkqFoundJob *found, const char *lane,
 			  WorkqPos pos)
 {
 	const WorkqJobRow *row = &found->row;
@@ -114,7 +95,7 @@ find_in_lanes(WorkqStore *store, FoundJob *found, const char *lane,
  * made the job ready, or the job's own row, tells since when.
  */
 static bool
-find_ready(WorkqStore *store, FoundJob *found)
+find_ready(WorkqStore *store, WorkqFoundJob *found)
 {
 	const WorkqJobRow *row = &found->row;
 	WorkqPos	pos;
@@ -142,30 +123,30 @@ find_ready(WorkqStore *store, FoundJob *found)
  * One look into each table.
  */
 static bool
-search(WorkqStore *store, int64 job_id, FoundJob *found)
+search(WorkqStore *store, int64 job_id, WorkqFoundJob *found)
 {
 	WorkqEvent *last;
 
 	if (workq_store_find_lease(store, job_id, &found->lease, &found->tid))
-		found->place = PLACE_LEASED;
+		found->place = WORKQ_PLACE_LEASED;
 	else if (workq_store_find_scheduled(store, job_id, &found->lease.job,
 										&found->tid))
-		found->place = PLACE_SCHEDULED;
+		found->place = WORKQ_PLACE_SCHEDULED;
 	else if (workq_store_find_held(store, job_id, &found->lease.job,
 								   &found->held_at, &found->held_state,
 								   &found->tid))
-		found->place = PLACE_HELD;
+		found->place = WORKQ_PLACE_HELD;
 	else
 	{
 		found->events = workq_store_events(store, job_id);
 		if (find_ready(store, found))
-			found->place = PLACE_READY;
+			found->place = WORKQ_PLACE_READY;
 		else
 		{
 			last = found->events == NIL ? NULL : llast(found->events);
 			if (last == NULL || !is_final(last->event))
 				return false;
-			found->place = PLACE_DONE;
+			found->place = WORKQ_PLACE_DONE;
 		}
 	}
 	return true;
@@ -179,24 +160,21 @@ job_not_found(int64 job_id)
 			 errmsg("job " INT64_FORMAT " does not exist", job_id)));
 }
 
-/*
- * Find a job; raises 42704 when it was never there or is no longer in the
- * log, 42501 when the caller has none of the rights.
- */
-static WorkqQueueInfo *
-find_job(WorkqStore *store, int64 job_id, uint32 rights, FoundJob *found)
+WorkqQueueInfo *
+workq_job_find(WorkqStore *store, int64 job_id, uint32 rights, WorkqFoundJob *found)
 {
 	WorkqQueueInfo *info;
 	int			tries;
 
-	memset(found, 0, sizeof(FoundJob));
+	memset(found, 0, sizeof(WorkqFoundJob));
 	if (!workq_store_hold_segment(store, job_id) ||
 		!workq_store_job(store, job_id, &found->row))
 		job_not_found(job_id);
 	info = workq_queue_by_id(found->row.queue_id, true);
 	if (info == NULL)
 		job_not_found(job_id);
-	workq_access_require(info, rights);
+	if (!workq_access_has_any(info, rights))
+		workq_access_require(info, rights);
 	for (tries = 0; tries < MAX_SEARCHES; tries++)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -217,11 +195,8 @@ find_job(WorkqStore *store, int64 job_id, uint32 rights, FoundJob *found)
  * Cancel
  * ------------------------------------------------------------------------ */
 
-/*
- * Take a job that nobody holds out of its table.  False: it has moved.
- */
-static bool
-remove_job(WorkqStore *store, int queue, FoundJob *found)
+bool
+workq_job_remove(WorkqStore *store, int queue, WorkqFoundJob *found)
 {
 	WorkqJob   *job = &found->lease.job;
 	WorkqPos	pos;
@@ -232,12 +207,12 @@ remove_job(WorkqStore *store, int queue, FoundJob *found)
 
 	pos.since = job->since;
 	pos.job_id = job->job_id;
-	if (found->place == PLACE_SCHEDULED)
+	if (found->place == WORKQ_PLACE_SCHEDULED)
 	{
 		kind = WORKQ_CHANGE_DUE_TAKE;
 		table = WORKQ_REL_SCHEDULED;
 	}
-	else if (found->place == PLACE_HELD)
+	else if (found->place == WORKQ_PLACE_HELD)
 	{
 		kind = WORKQ_CHANGE_HELD_TAKE;
 		table = WORKQ_REL_HELD;
@@ -258,7 +233,7 @@ remove_job(WorkqStore *store, int queue, FoundJob *found)
  * Tell a job's holder, at its next renewal.  False: it has moved.
  */
 static bool
-request_cancel(WorkqStore *store, FoundJob *found, TimestampTz now,
+request_cancel(WorkqStore *store, WorkqFoundJob *found, TimestampTz now,
 			   const char *reason)
 {
 	WorkqLease *lease = &found->lease;
@@ -283,18 +258,18 @@ cancel_job(WorkqInstance *instance, WorkqStore *store, int64 job_id,
 		   const char *reason)
 {
 	TimestampTz now = workq_now();
-	FoundJob	found;
+	WorkqFoundJob	found;
 
 	for (;;)
 	{
-		WorkqQueueInfo *info = find_job(store, job_id, WORKQ_RIGHT_MANAGE,
+		WorkqQueueInfo *info = workq_job_find(store, job_id, WORKQ_RIGHT_MANAGE,
 										&found);
 		int			queue;
 
-		if (found.place == PLACE_DONE)
+		if (found.place == WORKQ_PLACE_DONE)
 			return "finished";
 		queue = workq_sched_queue(instance, info->queue_id, &info->settings);
-		if (found.place == PLACE_LEASED)
+		if (found.place == WORKQ_PLACE_LEASED)
 		{
 			WorkqPos	pos;
 
@@ -306,10 +281,12 @@ cancel_job(WorkqInstance *instance, WorkqStore *store, int64 job_id,
 			if (request_cancel(store, &found, now, reason))
 				return "requested";
 		}
-		else if (remove_job(store, queue, &found))
+		else if (workq_job_remove(store, queue, &found))
 		{
 			workq_outcome_to_cancelled(store, queue, &found.lease.job, now,
 									   reason);
+			workq_outcome_respond(store, &found.lease.job, now, "cancelled",
+								  reason);
 			return "cancelled";
 		}
 	}
@@ -385,23 +362,23 @@ static RequeueResult
 requeue_job(WorkqInstance *instance, WorkqStore *store, int64 job_id,
 			int64 *holder, char **key)
 {
-	FoundJob	found;
+	WorkqFoundJob	found;
 
 	for (;;)
 	{
-		WorkqQueueInfo *info = find_job(store, job_id, WORKQ_RIGHT_MANAGE,
+		WorkqQueueInfo *info = workq_job_find(store, job_id, WORKQ_RIGHT_MANAGE,
 										&found);
 		WorkqJob   *job = &found.lease.job;
 		bool		had_key = (job->flags & WORKQ_JOB_DEDUP) != 0;
 		int			queue;
 
-		if (found.place != PLACE_HELD)
+		if (found.place != WORKQ_PLACE_HELD)
 			return REQUEUE_NOT_HELD;
 		queue = workq_sched_queue(instance, info->queue_id, &info->settings);
 		*key = found.row.dedup_key;
 		if (!retake_key(store, job, *key, holder))
 			return REQUEUE_KEY_TAKEN;
-		if (remove_job(store, queue, &found))
+		if (workq_job_remove(store, queue, &found))
 		{
 			requeue_held(store, queue, job, workq_now());
 			return REQUEUE_DONE;
@@ -441,12 +418,9 @@ workq_requeue(PG_FUNCTION_ARGS)
  * Batches of job ids
  * ------------------------------------------------------------------------ */
 
-typedef const char *(*JobAction) (WorkqInstance *instance, WorkqStore *store,
-								  int64 job_id, const char *reason);
-
 static const char *
 requeue_action(WorkqInstance *instance, WorkqStore *store, int64 job_id,
-			   const char *reason)
+			   int ord, const void *arg)
 {
 	int64		holder;
 	char	   *key;
@@ -473,12 +447,9 @@ compare_ids(const void *a, const void *b)
 	return *x != *y ? (*x > *y) - (*x < *y) : (x > y) - (x < y);
 }
 
-/*
- * Do something to many jobs, in the order of their ids so that two batches
- * cannot wait for each other.  A job that does not exist is told, not raised.
- */
-static Datum
-job_batch(FunctionCallInfo fcinfo, JobAction action, const char *reason)
+Datum
+workq_job_batch(FunctionCallInfo fcinfo, WorkqJobAction action,
+				const void *arg)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Datum	   *values;
@@ -514,7 +485,7 @@ job_batch(FunctionCallInfo fcinfo, JobAction action, const char *reason)
 		workq_queue_by_id(row.queue_id, true) != NULL;
 
 		status[order[i] - ids] = known ?
-			action(instance, store, *order[i], reason) : NULL;
+			action(instance, store, *order[i], order[i] - ids, arg) : NULL;
 		workq_store_flush(store);
 	}
 	workq_store_close(store);
@@ -540,19 +511,26 @@ job_batch(FunctionCallInfo fcinfo, JobAction action, const char *reason)
 	return (Datum) 0;
 }
 
+static const char *
+cancel_action(WorkqInstance *instance, WorkqStore *store, int64 job_id,
+			  int ord, const void *arg)
+{
+	return cancel_job(instance, store, job_id, (const char *) arg);
+}
+
 Datum
 workq_cancel_batch(PG_FUNCTION_ARGS)
 {
 	workq_store_require("workq_cancel_batch()", true);
-	return job_batch(fcinfo, cancel_job,
-					 workq_arg_text_or_null(fcinfo, 1, "reason"));
+	return workq_job_batch(fcinfo, cancel_action,
+						   workq_arg_text_or_null(fcinfo, 1, "reason"));
 }
 
 Datum
 workq_requeue_batch(PG_FUNCTION_ARGS)
 {
 	workq_store_require("workq_requeue_batch()", true);
-	return job_batch(fcinfo, requeue_action, NULL);
+	return workq_job_batch(fcinfo, requeue_action, NULL);
 }
 
 /* ------------------------------------------------------------------------
@@ -638,6 +616,8 @@ purge_rows(Sweep *sweep, WorkqCursor *cursor, WorkqChangeKind kind)
 				workq_outcome_drop_key(sweep->store, &job);
 				workq_store_event_init(&event, "purged", &job, sweep->now);
 				workq_store_add_event(sweep->store, &event);
+				workq_outcome_respond(sweep->store, &job, sweep->now,
+									  "purged", NULL);
 			}
 		}
 		MemoryContextSwitchTo(old);
@@ -756,7 +736,7 @@ json_time(StringInfo out, const char *name, TimestampTz value)
  * may claim.
  */
 static Datum
-history_of(const FoundJob *found, bool claim_ids)
+history_of(const WorkqFoundJob *found, bool claim_ids)
 {
 	StringInfoData out;
 	ListCell   *lc;
@@ -791,34 +771,33 @@ history_of(const FoundJob *found, bool claim_ids)
 	return DirectFunctionCall1(jsonb_in, CStringGetDatum(out.data));
 }
 
-/*
- * State and since when.
- */
-static const char *
-state_of(const FoundJob *found, TimestampTz *since)
+const char *
+workq_job_state(const WorkqFoundJob *found, TimestampTz *since)
 {
 	const WorkqEvent *last;
 
 	switch (found->place)
 	{
-		case PLACE_READY:
+		case WORKQ_PLACE_READY:
 			*since = found->lease.job.since;
 			return "ready";
-		case PLACE_SCHEDULED:
+		case WORKQ_PLACE_SCHEDULED:
 			*since = found->lease.job.since;
 			return "scheduled";
-		case PLACE_LEASED:
+		case WORKQ_PLACE_LEASED:
 			*since = found->lease.claimed_at;
 			return "leased";
-		case PLACE_HELD:
+		case WORKQ_PLACE_HELD:
 			*since = found->held_at;
 			return found->held_state;
-		case PLACE_DONE:
+		case WORKQ_PLACE_DONE:
 			break;
 	}
 	last = (const WorkqEvent *) llast(found->events);
 	*since = last->at;
-	return strcmp(last->event, "acked") == 0 ? "succeeded" : last->event;
+	if (strcmp(last->event, "acked") == 0)
+		return "succeeded";
+	return strcmp(last->event, "business_error") == 0 ? "error" : last->event;
 }
 
 typedef struct RowOut
@@ -855,7 +834,7 @@ workq_job(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	WorkqStore *store;
 	WorkqQueueInfo *info;
-	FoundJob	found;
+	WorkqFoundJob	found;
 	RowOut		out;
 	TimestampTz since;
 	const char *state;
@@ -870,7 +849,7 @@ workq_job(PG_FUNCTION_ARGS)
 		workq_arg_missing("job_id");
 	workq_compat_init_srf(fcinfo);
 	store = workq_store_open_reader();
-	info = find_job(store, PG_GETARG_INT64(0), WORKQ_RIGHT_MONITOR, &found);
+	info = workq_job_find(store, PG_GETARG_INT64(0), WORKQ_RIGHT_MONITOR, &found);
 	payload = info != NULL &&
 		(workq_access_has(info, WORKQ_RIGHT_CLAIM) ||
 		 workq_access_has(info, WORKQ_RIGHT_MANAGE));
@@ -878,8 +857,10 @@ workq_job(PG_FUNCTION_ARGS)
 	responses = workq_store_responses(store, found.row.job_id);
 	if (responses != NIL)
 		response = llast(responses);
-	state = state_of(&found, &since);
-	leased = found.place == PLACE_LEASED;
+	if (job->flags & WORKQ_JOB_PAYLOAD)
+		found.row.payload = workq_store_new_payload(store, found.row.job_id);
+	state = workq_job_state(&found, &since);
+	leased = found.place == WORKQ_PLACE_LEASED;
 
 	memset(&out, 0, sizeof(out));
 	put(&out, Int64GetDatum(found.row.job_id), true);
@@ -895,7 +876,7 @@ workq_job(PG_FUNCTION_ARGS)
 	put_text(&out, found.row.dedup_key);
 	put(&out, TimestampTzGetDatum(found.row.enqueued_at), true);
 	put(&out, TimestampTzGetDatum(since), true);
-	if (found.place == PLACE_DONE)
+	if (found.place == WORKQ_PLACE_DONE)
 	{
 		const WorkqEvent *last = (const WorkqEvent *) llast(found.events);
 

@@ -80,10 +80,13 @@ take_back(WorkqStore *store, int queue, WorkqLease *lease, TimestampTz now)
 			break;
 		case WORKQ_LEASE_TO_DEAD:
 			workq_outcome_to_dead(store, queue, &lease->job, now,
+								  "exhausted", "lease expired");
+			workq_outcome_respond(store, &lease->job, now, "dead",
 								  "lease expired");
 			break;
 		case WORKQ_LEASE_TO_CANCELLED:
 			workq_outcome_to_cancelled(store, queue, &lease->job, now, NULL);
+			workq_outcome_respond(store, &lease->job, now, "cancelled", NULL);
 			break;
 	}
 }

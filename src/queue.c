@@ -140,6 +140,7 @@ enter(const WorkqQueueInfo *queue)
 	memcpy(copy->grants, queue->grants, queue->n_grants * sizeof(WorkqGrant));
 	if (queue->weights != NULL)
 		copy->weights = pstrdup(queue->weights);
+	copy->rules = workq_catalog_copy_rules(queue->rules, queue->n_rules);
 	MemoryContextSwitchTo(old);
 
 	name_entry = hash_search(by_name, queue->name, HASH_ENTER, NULL);

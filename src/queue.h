@@ -11,6 +11,8 @@
 #ifndef WORKQ_QUEUE_H
 #define WORKQ_QUEUE_H
 
+#include "utils/jsonb.h"
+
 #include "workq.h"
 
 typedef struct WorkqGrant
@@ -18,6 +20,24 @@ typedef struct WorkqGrant
 	Oid			grantee;		/* 0 is PUBLIC */
 	uint32		rights;
 } WorkqGrant;
+
+/* What a rule of an error map does; the order is that of workq_rule_actions. */
+typedef enum WorkqRuleAction
+{
+	WORKQ_RULE_ERROR,
+	WORKQ_RULE_STATUS,
+	WORKQ_RULE_RETRY,
+	WORKQ_RULE_DEAD
+} WorkqRuleAction;
+
+typedef struct WorkqRule
+{
+	char	   *pattern;		/* of fault codes, as LIKE has it */
+	WorkqRuleAction action;
+	char	   *code;			/* error; NULL: the fault's */
+	Jsonb	   *value;			/* error, status; NULL: the fault's body */
+	Jsonb	   *retry;			/* retry; NULL: the job's policy */
+} WorkqRule;
 
 typedef struct WorkqQueueInfo
 {
@@ -29,6 +49,8 @@ typedef struct WorkqQueueInfo
 	char	   *weights;		/* its own list (see guc.h), NULL: inherited */
 	int			n_grants;
 	WorkqGrant *grants;
+	int			n_rules;		/* the error map, in its order */
+	WorkqRule  *rules;
 
 	/* what the current role may do; see access.c */
 	Oid			checked_role;

@@ -286,6 +286,7 @@ sched_hint_publish(WorkqHint *hint, WorkqPos pos)
 static void
 walk_begin(WorkqWalk *walk, int queue, WorkqHint *hint)
 {
+	walk->subid = GetCurrentSubTransactionId();
 	walk->queue = queue;
 	walk->lane = -1;
 	walk->hint = hint;
@@ -331,20 +332,29 @@ walk_end(WorkqWalk *walk)
 }
 
 /*
- * After an error: nothing was learnt, just give the roles and pins back.
+ * After an error: nothing was learnt, just give the roles and pins back.  The
+ * rollback of a subtransaction ends the walks that were begun in it; others go
+ * on, for we may be in the middle of one (an index's function that catches an
+ * error).  InvalidSubTransactionId: all.
  */
 void
-workq_sched_end_walks(void)
+workq_sched_end_walks(SubTransactionId subid)
 {
+	WorkqWalk **link = &open_walks;
 	TimestampTz now = open_walks != NULL ? workq_now() : 0;
 
-	while (open_walks != NULL)
+	while (*link != NULL)
 	{
-		WorkqWalk  *walk = open_walks;
+		WorkqWalk  *walk = *link;
 		SchedQueue *queue = &sched_queues[walk->queue];
 		WorkqPolicy policy = sched_policy(queue);
 
-		open_walks = walk->next;
+		if (subid != InvalidSubTransactionId && walk->subid != subid)
+		{
+			link = &walk->next;
+			continue;
+		}
+		*link = walk->next;
 		LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
 		if (walk->hint == NULL)
 			workq_policy_lane_ready(&policy, walk->lane, now, now);
@@ -482,6 +492,7 @@ workq_sched_set_aside(int queue, int lane)
 	WorkqWalk  *aside = MemoryContextAllocZero(TopTransactionContext,
 											   sizeof(WorkqWalk));
 
+	aside->subid = GetCurrentSubTransactionId();
 	aside->queue = queue;
 	aside->lane = lane;
 	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
@@ -1074,10 +1085,24 @@ publish_misplaced(SchedQueue *queue, const WorkqChange *changes, int n,
 	}
 }
 
+/*
+ * Has a lane no ready rows, and nobody any that are not published?  Then no
+ * look is needed to find that out.  Queue lock held.
+ */
+static bool
+is_known_empty(const SchedQueue *queue, int lane)
+{
+	const SchedLane *l = &sched_lanes[lane];
+
+	return l->ready == 0 && l->pins == 0 && !l->uncounted && !l->in_doubt &&
+		!sched_shared->instances[queue->instance].stale;
+}
+
 void
 workq_sched_publish(const WorkqChange *changes, int n, bool commit)
 {
 	SchedQueue *queue = &sched_queues[changes[0].queue];
+	WorkqPolicy policy = sched_policy(queue);
 	TimestampTz now = workq_now();
 	int			i;
 
@@ -1093,6 +1118,8 @@ workq_sched_publish(const WorkqChange *changes, int n, bool commit)
 		if (change->lane >= 0)
 			sched_lanes[change->lane].published++;
 		unpin(queue, change->lane);
+		if (change->lane >= 0 && is_known_empty(queue, change->lane))
+			workq_policy_lane_empty(&policy, change->lane);
 	}
 	if (sched_is_unsettled(queue) && !queue->misplaced)
 		publish_misplaced(queue, changes, n, commit);

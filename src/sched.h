@@ -142,6 +142,7 @@ extern void workq_sched_unhold(int queue, TimestampTz now);
 typedef struct WorkqWalk
 {
 	struct WorkqWalk *next;		/* list of the open ones, for an abort */
+	SubTransactionId subid;		/* whose abort ends it */
 	int			queue;
 	int			lane;			/* pinned by this one, or -1 */
 	struct WorkqHint *hint;		/* NULL: the lane was set aside */
@@ -275,7 +276,7 @@ extern void workq_sched_publish(const WorkqChange *changes, int n,
 								bool commit);
 
 /* The transaction ends: give its open walks' roles back (an error left them). */
-extern void workq_sched_end_walks(void);
+extern void workq_sched_end_walks(SubTransactionId subid);
 extern bool workq_sched_has_walks(void);
 
 /* Let our own uncommitted ready rows be found by our own claim. */

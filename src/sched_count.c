@@ -376,13 +376,17 @@ sched_count_undo(SchedQueue *queue, const WorkqPolicySelection *turn,
 void
 sched_count_commit(SchedQueue *queue, const WorkqChange *change)
 {
-	int			metric = change->lane >= 0 ?
-	sched_lanes[change->lane].metric : -1;
+	int			metric = -1;
+	int			promoted;
+
+	if (change->lane >= 0)
+		metric = sched_lanes[change->lane].metric;
 
 	/* in fifo the look tells, not the policy */
-	bool		aged = queue->policy.params.strategy == WORKQ_POLICY_FIFO ?
-	change->aged : change->promoted;
-	int			promoted = aged ? 1 : 0;
+	if (queue->policy.params.strategy == WORKQ_POLICY_FIFO)
+		promoted = change->aged ? 1 : 0;
+	else
+		promoted = change->promoted ? 1 : 0;
 
 	queue->totals.selected++;
 	queue->totals.promoted += promoted;

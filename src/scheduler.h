@@ -47,4 +47,23 @@ extern void workq_scheduler_each(const char *name,
 extern TimestampTz workq_scheduler_oldest(int32 queue_id,
 										  const WorkqKeyView *view);
 
+/*
+ * At most max of a queue's keys, and as many of its tenants, in the order in
+ * which they are shown: most ready jobs, most in flight, most selected, by
+ * name.  Here a tenant's ready jobs are the sum of its bindings'.  palloc'd.
+ */
+typedef struct WorkqBestKeys
+{
+	int			n_keys;
+	int			n_tenants;
+	WorkqKeyView **keys;
+	WorkqKeyView **tenants;
+} WorkqBestKeys;
+
+extern void workq_scheduler_best(int32 queue_id, int max,
+								 WorkqBestKeys *best);
+
+/* The default of max_keys. */
+#define WORKQ_DEFAULT_MAX_KEYS	1000
+
 #endif							/* WORKQ_SCHEDULER_H */

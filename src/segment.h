@@ -28,6 +28,12 @@ typedef struct WorkqSegment
 extern bool workq_segment_find(int64 job_id, WorkqSegment *result);
 
 /*
+ * The first segment that ends beyond an id, by ids.  From 0 on it is looked
+ * anew which there are.  False: there is none.
+ */
+extern bool workq_segment_next(int64 job_id, WorkqSegment *result);
+
+/*
  * Make sure that segments exist for all ids up to and including upto, which
  * must have been taken from the sequence before.  Raises 53400 when they
  * cannot be made; never makes one in the caller's transaction, unless that
@@ -42,6 +48,12 @@ extern void workq_segment_ensure(int64 upto);
  * who wait for a segment, but not raised.
  */
 extern void workq_segment_run(void);
+
+/*
+ * In a transaction with an active snapshot: make some of the segments that are
+ * missing (segment_make.c).  Returns whether there are more to make.
+ */
+extern bool workq_segment_make(void);
 
 /* Does anybody in this database ask for a segment? */
 extern bool workq_segment_wanted(void);

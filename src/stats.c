@@ -230,6 +230,14 @@ workq_job_payload(PG_FUNCTION_ARGS)
 	store = workq_store_open_reader();
 	found = workq_store_job(store, PG_GETARG_INT64(0), &row) &&
 		may(row.queue_id, RIGHTS_FOR_PAYLOAD);
+	if (found)
+	{
+		/* the one it was unparked with, if there is one */
+		Jsonb	   *payload = workq_store_new_payload(store, row.job_id);
+
+		if (payload != NULL)
+			row.payload = payload;
+	}
 	workq_store_close(store);
 	if (!found || row.payload == NULL)
 		PG_RETURN_NULL();

@@ -39,6 +39,7 @@ static const char *const names[WORKQ_N_RELATIONS] = {
 	"queues",
 	"grants",
 	"keys",
+	"error_map",
 	"segments",
 	"policies",
 	"jobs",
@@ -62,6 +63,7 @@ static const char *const names[WORKQ_N_RELATIONS] = {
 	"queues_name_key",
 	"grants_pkey",
 	"keys_pkey",
+	"error_map_pkey",
 	"segments_pkey"
 };
 

@@ -19,6 +19,7 @@
 #include "nodes/pg_list.h"
 #include "storage/itemptr.h"
 #include "utils/jsonb.h"
+#include "utils/snapshot.h"
 
 #include "segment.h"
 #include "workq.h"
@@ -29,6 +30,7 @@ typedef enum WorkqRelation
 	WORKQ_REL_QUEUES,
 	WORKQ_REL_GRANTS,
 	WORKQ_REL_KEYS,
+	WORKQ_REL_ERROR_MAP,
 	WORKQ_REL_SEGMENTS,
 	WORKQ_REL_POLICIES,
 	WORKQ_REL_JOBS,				/* parents: for DDL only */
@@ -52,6 +54,7 @@ typedef enum WorkqRelation
 	WORKQ_REL_QUEUES_NAME,
 	WORKQ_REL_GRANTS_PKEY,
 	WORKQ_REL_KEYS_PKEY,
+	WORKQ_REL_ERROR_MAP_PKEY,
 	WORKQ_REL_SEGMENTS_PKEY,
 	WORKQ_N_RELATIONS
 } WorkqRelation;
@@ -233,6 +236,7 @@ typedef struct WorkqJobRow
 	char	   *lane;			/* NULL is "" */
 	char	   *dedup_key;
 	char	   *correlation;
+	Jsonb	   *options;		/* what was given for this job alone */
 } WorkqJobRow;
 
 /* A row of workq.claims.  Times that are absent are DT_NOBEGIN. */
@@ -262,6 +266,7 @@ typedef struct WorkqEvent
 	const char *decision;
 	const char *fairness_key;
 	const char *reason;
+	const Jsonb *body;			/* progress, checkpoint; unparked: payload */
 } WorkqEvent;
 
 /* A row of workq.responses. */
@@ -271,6 +276,8 @@ typedef struct WorkqResponse
 	TimestampTz at;
 	int32		queue_id;
 	int32		attempt;
+	int32		number;			/* of the job's last event before it */
+	uint64		writer;			/* full transaction id; filled in */
 	bool		has_claim;
 	pg_uuid_t	claim_id;
 	const char *outcome;
@@ -304,6 +311,33 @@ extern bool workq_store_hold_segment(WorkqStore *store, int64 job_id);
 /* Read the log of one job; palloc'd.  False or NIL when there is nothing. */
 extern bool workq_store_job(WorkqStore *store, int64 job_id, WorkqJobRow *row);
 extern List *workq_store_events(WorkqStore *store, int64 job_id);
+
+/*
+ * The payload that was given when the job was unparked, the last one; NULL
+ * when there is none.  Jobs that have one are flagged WORKQ_JOB_PAYLOAD.
+ */
+extern Jsonb *workq_store_new_payload(WorkqStore *store, int64 job_id);
+
+/* Oldest first. */
 extern List *workq_store_responses(WorkqStore *store, int64 job_id);
+
+/* Where a follower of the responses stands: behind this one. */
+typedef struct WorkqResponsePos
+{
+	uint64		writer;			/* full transaction id */
+	int64		job_id;
+	int32		number;
+} WorkqResponsePos;
+
+/*
+ * The responses of one segment behind a position and of transactions before
+ * the horizon, in the order (writer, job_id, number), about limit of them: all
+ * of a job's responses by one transaction come together.  Seen by the snapshot.
+ */
+extern List *workq_store_follow(WorkqStore *store, int64 segment_id,
+								Snapshot snapshot, WorkqResponsePos after,
+								uint64 horizon, int limit);
+
+extern int	workq_response_cmp(WorkqResponsePos a, WorkqResponsePos b);
 
 #endif							/* WORKQ_STORE_H */

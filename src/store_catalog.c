@@ -337,7 +337,10 @@ workq_catalog_read(const char *name, int32 queue_id)
 	ExecDropSingleTupleTableSlot(slot);
 	table_close(rel, NoLock);
 	if (queue != NULL)
+	{
 		read_grants(queue);
+		workq_catalog_read_rules(queue);
+	}
 	return queue;
 }
 
@@ -374,7 +377,10 @@ workq_catalog_lock(WorkqStore *store, const char *name, bool drop,
 	}
 	ExecDropSingleTupleTableSlot(slot);
 	if (queue != NULL)
+	{
 		read_grants(queue);
+		workq_catalog_read_rules(queue);
+	}
 	return queue;
 }
 

@@ -89,6 +89,16 @@ extern bool workq_catalog_grant(WorkqStore *store, int32 queue_id, Oid grantee,
 extern bool workq_catalog_revoke(WorkqStore *store, int32 queue_id,
 								 Oid grantee, uint32 right);
 
+/*
+ * The error map of a queue.  Reading fills in its rules; writing replaces them
+ * all.  Copying is deep.
+ */
+extern const char *const workq_rule_actions[];
+extern void workq_catalog_read_rules(WorkqQueueInfo *queue);
+extern void workq_catalog_write_rules(WorkqStore *store,
+									  const WorkqQueueInfo *queue);
+extern WorkqRule *workq_catalog_copy_rules(const WorkqRule *rules, int n);
+
 /* Append to the history of a queue; settings is JSON. */
 extern void workq_catalog_policy(WorkqStore *store,
 								 const WorkqQueueInfo *queue, const char *event,

@@ -16,12 +16,15 @@
 #include "access/genam.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "catalog/pg_am.h"
+#include "miscadmin.h"
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
+#include "utils/xid8.h"
 
 #include "compat.h"
 #include "store_int.h"
@@ -70,6 +73,7 @@ enum EventColumn
 	EVENT_DECISION,
 	EVENT_FAIRNESS_KEY,
 	EVENT_REASON,
+	EVENT_BODY,
 	EVENT_N
 };
 
@@ -77,8 +81,10 @@ enum ResponseColumn
 {
 	RESPONSE_JOB_ID,
 	RESPONSE_AT,
+	RESPONSE_WRITER,
 	RESPONSE_QUEUE_ID,
 	RESPONSE_ATTEMPT,
+	RESPONSE_NUMBER,
 	RESPONSE_CLAIM_ID,
 	RESPONSE_OUTCOME,
 	RESPONSE_WORKER,
@@ -233,6 +239,8 @@ workq_store_add_job(WorkqStore *store, const WorkqJobRow *row)
 		store_set_text(slot, JOB_LANE, row->lane);
 	store_set_text(slot, JOB_DEDUP_KEY, row->dedup_key);
 	store_set_text(slot, JOB_CORRELATION, row->correlation);
+	if (row->options != NULL)
+		store_set(slot, JOB_OPTIONS, JsonbPGetDatum(row->options));
 	store_append(store, table);
 }
 
@@ -290,6 +298,8 @@ workq_store_add_event(WorkqStore *store, const WorkqEvent *event)
 	store_set_text(slot, EVENT_DECISION, event->decision);
 	store_set_text(slot, EVENT_FAIRNESS_KEY, event->fairness_key);
 	store_set_text(slot, EVENT_REASON, event->reason);
+	if (event->body != NULL)
+		store_set(slot, EVENT_BODY, JsonbPGetDatum(event->body));
 	store_append(store, table);
 }
 
@@ -302,8 +312,12 @@ workq_store_add_response(WorkqStore *store, const WorkqResponse *response)
 
 	store_set(slot, RESPONSE_JOB_ID, Int64GetDatum(response->job_id));
 	store_set(slot, RESPONSE_AT, TimestampTzGetDatum(response->at));
+	if (response->correlation != NULL)
+		store_set(slot, RESPONSE_WRITER,
+				  FullTransactionIdGetDatum(GetTopFullTransactionId()));
 	store_set(slot, RESPONSE_QUEUE_ID, Int32GetDatum(response->queue_id));
 	store_set(slot, RESPONSE_ATTEMPT, Int32GetDatum(response->attempt));
+	store_set(slot, RESPONSE_NUMBER, Int32GetDatum(response->number));
 	if (response->has_claim)
 		store_set(slot, RESPONSE_CLAIM_ID, UUIDPGetDatum(&response->claim_id));
 	store_set_text(slot, RESPONSE_OUTCOME, response->outcome);
@@ -422,6 +436,7 @@ workq_store_job(WorkqStore *store, int64 job_id, WorkqJobRow *row)
 		row->lane = store_get_text(slot, JOB_LANE);
 		row->dedup_key = store_get_text(slot, JOB_DEDUP_KEY);
 		row->correlation = store_get_text(slot, JOB_CORRELATION);
+		row->options = get_jsonb(slot, JOB_OPTIONS);
 	}
 	return slot != NULL;
 }
@@ -464,6 +479,7 @@ deform_event(TupleTableSlot *slot)
 	event->decision = store_get_text(slot, EVENT_DECISION);
 	event->fairness_key = store_get_text(slot, EVENT_FAIRNESS_KEY);
 	event->reason = store_get_text(slot, EVENT_REASON);
+	event->body = get_jsonb(slot, EVENT_BODY);
 	return event;
 }
 
@@ -494,6 +510,63 @@ workq_store_events(WorkqStore *store, int64 job_id)
 	return result;
 }
 
+Jsonb *
+workq_store_new_payload(WorkqStore *store, int64 job_id)
+{
+	List	   *events = workq_store_events(store, job_id);
+	int			i;
+
+	for (i = list_length(events) - 1; i >= 0; i--)
+	{
+		const WorkqEvent *event = (const WorkqEvent *) list_nth(events, i);
+
+		if (event->body != NULL && strcmp(event->event, "unparked") == 0)
+			return unconstify(Jsonb *, event->body);
+	}
+	return NULL;
+}
+
+static int
+response_compare(const ListCell *a, const ListCell *b)
+{
+	const WorkqResponse *x = lfirst(a);
+	const WorkqResponse *y = lfirst(b);
+
+	return (x->number > y->number) - (x->number < y->number);
+}
+
+/*
+ * Read a row of workq.responses; all is palloc'd.
+ */
+static WorkqResponse *
+deform_response(TupleTableSlot *slot)
+{
+	WorkqResponse *response = palloc0(sizeof(WorkqResponse));
+	Datum	   *values = slot->tts_values;
+
+	response->job_id = DatumGetInt64(values[RESPONSE_JOB_ID]);
+	response->at = store_get_time(slot, RESPONSE_AT);
+	if (!slot->tts_isnull[RESPONSE_WRITER])
+		response->writer =
+			U64FromFullTransactionId(DatumGetFullTransactionId(values[RESPONSE_WRITER]));
+	response->queue_id = DatumGetInt32(values[RESPONSE_QUEUE_ID]);
+	response->attempt = DatumGetInt32(values[RESPONSE_ATTEMPT]);
+	response->number = DatumGetInt32(values[RESPONSE_NUMBER]);
+	if (!slot->tts_isnull[RESPONSE_CLAIM_ID])
+	{
+		response->has_claim = true;
+		memcpy(&response->claim_id, DatumGetUUIDP(values[RESPONSE_CLAIM_ID]),
+			   sizeof(pg_uuid_t));
+	}
+	response->outcome = store_get_text(slot, RESPONSE_OUTCOME);
+	response->worker = store_get_text(slot, RESPONSE_WORKER);
+	response->code = store_get_text(slot, RESPONSE_CODE);
+	response->message = store_get_text(slot, RESPONSE_MESSAGE);
+	response->body = get_jsonb(slot, RESPONSE_BODY);
+	response->correlation = store_get_text(slot, RESPONSE_CORRELATION);
+	return response;
+}
+
 List *
 workq_store_responses(WorkqStore *store, int64 job_id)
 {
@@ -507,27 +580,91 @@ workq_store_responses(WorkqStore *store, int64 job_id)
 	finder_seek(store, &segment->find_response,
 				log_table(store, job_id, WORKQ_REL_RESPONSES)->rel, job_id);
 	while ((slot = finder_next(&segment->find_response)) != NULL)
-	{
-		WorkqResponse *response = palloc0(sizeof(WorkqResponse));
+		result = lappend(result, deform_response(slot));
+	list_sort(result, response_compare);
+	return result;
+}
 
-		response->job_id = job_id;
-		response->at = store_get_time(slot, RESPONSE_AT);
-		response->queue_id = DatumGetInt32(slot->tts_values[RESPONSE_QUEUE_ID]);
-		response->attempt = DatumGetInt32(slot->tts_values[RESPONSE_ATTEMPT]);
-		if (!slot->tts_isnull[RESPONSE_CLAIM_ID])
-		{
-			response->has_claim = true;
-			memcpy(&response->claim_id,
-				   DatumGetUUIDP(slot->tts_values[RESPONSE_CLAIM_ID]),
-				   sizeof(pg_uuid_t));
-		}
-		response->outcome = store_get_text(slot, RESPONSE_OUTCOME);
-		response->worker = store_get_text(slot, RESPONSE_WORKER);
-		response->code = store_get_text(slot, RESPONSE_CODE);
-		response->message = store_get_text(slot, RESPONSE_MESSAGE);
-		response->body = get_jsonb(slot, RESPONSE_BODY);
-		response->correlation = store_get_text(slot, RESPONSE_CORRELATION);
-		result = lappend(result, response);
+/* ------------------------------------------------------------------------
+ * Following the responses
+ * ------------------------------------------------------------------------ */
+
+int
+workq_response_cmp(WorkqResponsePos a, WorkqResponsePos b)
+{
+	if (a.writer != b.writer)
+		return a.writer < b.writer ? -1 : 1;
+	if (a.job_id != b.job_id)
+		return a.job_id < b.job_id ? -1 : 1;
+	return (a.number > b.number) - (a.number < b.number);
+}
+
+/*
+ * The index whose first two columns are writer and job_id.  It has only the
+ * responses that somebody may follow: those with a correlation.
+ */
+static Relation
+open_writer_index(Relation rel)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		if (index->rd_index->indisvalid && index->rd_index->indnatts >= 2 &&
+			index->rd_index->indkey.values[0] == RESPONSE_WRITER + 1 &&
+			index->rd_index->indkey.values[1] == RESPONSE_JOB_ID + 1 &&
+			index->rd_rel->relam == BTREE_AM_OID)
+			return index;
+		index_close(index, AccessShareLock);
 	}
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("log table \"%s\" has no index on writer and job_id",
+					RelationGetRelationName(rel))));
+	return NULL;				/* keep compiler quiet */
+}
+
+List *
+workq_store_follow(WorkqStore *store, int64 segment_id, Snapshot snapshot,
+				   WorkqResponsePos after, uint64 horizon, int limit)
+{
+	Relation	rel = log_table(store, segment_id, WORKQ_REL_RESPONSES)->rel;
+	Relation	index = open_writer_index(rel);
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	List	   *result = NIL;
+	ScanKeyData key[2];
+	IndexScanDesc scan;
+
+	ScanKeyEntryInitialize(&key[0], 0, 1, BTGreaterEqualStrategyNumber,
+						   InvalidOid, InvalidOid, F_XID8GE,
+						   FullTransactionIdGetDatum(FullTransactionIdFromU64(after.writer)));
+	ScanKeyEntryInitialize(&key[1], 0, 1, BTLessStrategyNumber, InvalidOid,
+						   InvalidOid, F_XID8LT,
+						   FullTransactionIdGetDatum(FullTransactionIdFromU64(horizon)));
+	scan = workq_compat_index_beginscan(rel, index, snapshot, 2);
+	index_rescan(scan, key, 2, NULL, 0);
+	while (index_getnext_slot(scan, ForwardScanDirection, slot))
+	{
+		WorkqResponsePos pos;
+		const WorkqResponse *last = result == NIL ? NULL : llast(result);
+
+		CHECK_FOR_INTERRUPTS();
+		slot_getallattrs(slot);
+		pos.writer =
+			U64FromFullTransactionId(DatumGetFullTransactionId(slot->tts_values[RESPONSE_WRITER]));
+		pos.job_id = DatumGetInt64(slot->tts_values[RESPONSE_JOB_ID]);
+		pos.number = DatumGetInt32(slot->tts_values[RESPONSE_NUMBER]);
+		if (list_length(result) >= limit && last != NULL &&
+			(last->writer != pos.writer || last->job_id != pos.job_id))
+			break;
+		if (workq_response_cmp(pos, after) > 0)
+			result = lappend(result, deform_response(slot));
+	}
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
 	return result;
 }

@@ -28,6 +28,7 @@
 #define WORKQ_MAX_ATTEMPTS		1000000
 #define WORKQ_MAX_INTERVAL		INT64CONST(315576000000000) /* 10 years, us */
 #define WORKQ_DEFAULT_LEASE		INT64CONST(300000000)	/* 5 minutes, us */
+#define WORKQ_MAX_RULES			100		/* in an error map */
 #define WORKQ_PRIORITIES		3
 
 /* separates tenant and binding in the lane of a tenant-and-binding queue */
@@ -56,6 +57,8 @@ typedef enum WorkqRight
 #define WORKQ_JOB_HOLD_LEASE	0x0002	/* failed, waits for its lease's end */
 #define WORKQ_JOB_CANCEL		0x0004	/* cancel requested while leased */
 #define WORKQ_JOB_CORRELATED	0x0008	/* was given a correlation */
+#define WORKQ_JOB_RETRY			0x0100	/* has a retry policy of its own */
+#define WORKQ_JOB_PAYLOAD		0x0200	/* has a newer payload in the log */
 #define WORKQ_JOB_FORM			0x0070	/* form of its lane, see below */
 #define WORKQ_JOB_FORM_SHIFT	4
 
@@ -148,6 +151,10 @@ typedef enum WorkqSettingId
 	WORKQ_SET_MAX_ATTEMPTS,
 	WORKQ_SET_RETRY_BASE,
 	WORKQ_SET_RETRY_CAP,
+	WORKQ_SET_RETRY_KIND,
+	WORKQ_SET_RETRY_FACTOR,
+	WORKQ_SET_RETRY_JITTER,
+	WORKQ_SET_TRUST,
 	WORKQ_N_SETTINGS
 } WorkqSettingId;
 
@@ -164,5 +171,10 @@ typedef struct WorkqSettings
 #define WORKQ_STRATEGY_DRR		1
 #define WORKQ_STARVATION_BOUNDED 0
 #define WORKQ_STARVATION_STRICT	1
+#define WORKQ_RETRY_EXPONENTIAL	0
+#define WORKQ_RETRY_FIXED		1
+#define WORKQ_RETRY_NONE		2
+#define WORKQ_TRUST_ENGINE		0
+#define WORKQ_TRUST_WORKER		1
 
 #endif							/* WORKQ_H */

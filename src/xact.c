@@ -396,7 +396,7 @@ at_xact(XactEvent event, void *arg)
 	in_use = false;
 	if (n_changes == 0 && n_levels == 0 && !workq_sched_has_walks())
 		return;
-	workq_sched_end_walks();
+	workq_sched_end_walks(InvalidSubTransactionId);
 	publish(0, event == XACT_EVENT_COMMIT);
 	n_levels = 0;
 	n_settings = 0;
@@ -409,7 +409,7 @@ at_subxact(SubXactEvent event, SubTransactionId subid,
 		   SubTransactionId parent, void *arg)
 {
 	if (event == SUBXACT_EVENT_ABORT_SUB)
-		workq_sched_end_walks();
+		workq_sched_end_walks(subid);
 	if (n_levels == 0 || levels[n_levels - 1].subid != subid)
 		return;
 	switch (event)

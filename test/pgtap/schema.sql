@@ -1,6 +1,6 @@
 -- What CREATE EXTENSION makes: functions, tables, what C knows of them.
 BEGIN;
-SELECT plan(34);
+SELECT plan(36);
 
 CREATE TEMP VIEW ours AS
 SELECT p.*, n.nspname FROM pg_proc p
@@ -36,7 +36,7 @@ SELECT is_empty($$SELECT c.oid::regclass FROM pg_class c WHERE c.relnamespace = 
     AND c.relname !~ '^(jobs|claims|responses)_' AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass
     AND d.objid = c.oid AND d.deptype = 'e')$$, 'everything in schema workq but segments is a member of the extension');
 SELECT set_eq($$SELECT relname::text FROM pg_class WHERE relnamespace = 'workq'::regnamespace AND relkind = 'v'$$,
-    ARRAY['queue_overview', 'active_claims', 'held_jobs', 'settings', 'scheduler', 'scheduler_keys', 'scheduler_tenants'], 'the views');
+    ARRAY['queue_overview', 'active_claims', 'held_jobs', 'settings', 'error_rules', 'facts', 'scheduler', 'scheduler_keys', 'scheduler_tenants'], 'the views');
 SELECT is_empty($$SELECT relname FROM pg_class WHERE relnamespace = 'workq'::regnamespace AND relkind = 'v'
     AND NOT coalesce('security_barrier=true' = ANY (reloptions), false)$$, 'every view is a security barrier');
 SELECT is_empty($$SELECT relname FROM pg_class WHERE relnamespace = 'workq'::regnamespace AND relkind IN ('v', 'r', 'p') AND NOT relispartition
@@ -50,8 +50,9 @@ CREATE FUNCTION pg_temp.columns(name text) RETURNS text LANGUAGE sql AS $$
          = (SELECT count(*) FROM pg_attribute WHERE attrelid = ('workq.' || name)::regclass AND attnum > 0) $$;
 SELECT is(pg_temp.columns('queues'), 'queue_id name owner created_at paused enqueue_paused policy_version '
     || 'strategy fairness_key quantum starvation_age starvation_mode promote_normal_after promote_low_after '
-    || 'max_concurrent_per_key default_weight max_lease max_attempts retry_base retry_cap weights', 'columns of queues');
+    || 'max_concurrent_per_key default_weight max_lease max_attempts retry_base retry_cap retry_kind retry_factor retry_jitter trust weights', 'columns of queues');
 SELECT is(pg_temp.columns('keys'), 'queue_id key weight max_concurrent', 'columns of keys');
+SELECT is(pg_temp.columns('error_map'), 'queue_id ord pattern action code value retry', 'columns of error_map');
 SELECT is(pg_temp.columns('grants'), 'queue_id grantee privilege grantor granted_at', 'columns of grants');
 SELECT is(pg_temp.columns('policies'), 'queue_id version at event by_role queue settings', 'columns of policies');
 SELECT is(pg_temp.columns('segments'), 'segment from_job_id to_job_id created_at', 'columns of segments');
@@ -78,9 +79,13 @@ SELECT is((SELECT relreplident::text FROM pg_class WHERE oid = 'workq.ready'::re
 
 -- foreign hands
 SELECT set_eq($$SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgfoid = 'workq.foreign_write()'::regprocedure AND tgenabled = 'A'
-    AND tgtype = 4 + 8 + 16 + 32$$,
-    ARRAY['workq.queues', 'workq.keys', 'workq.grants', 'workq.ready', 'workq.leases', 'workq.scheduled', 'workq.held', 'workq.dedup'],
-    'ENABLE ALWAYS statement triggers on insert, update, delete, truncate');
+    AND tgtype = 2 + 4 + 8 + 16 + 32$$,
+    ARRAY['workq.queues', 'workq.keys', 'workq.grants', 'workq.error_map', 'workq.ready', 'workq.leases', 'workq.scheduled', 'workq.held', 'workq.dedup'],
+    'ENABLE ALWAYS statement triggers before insert, update, delete, truncate');
+SELECT set_eq($$SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgfoid = 'workq.foreign_write()'::regprocedure AND tgenabled = 'R'
+    AND tgtype = 1 + 2 + 4 + 8 + 16$$,
+    ARRAY['workq.queues', 'workq.keys', 'workq.grants', 'workq.error_map', 'workq.ready', 'workq.leases', 'workq.scheduled', 'workq.held', 'workq.dedup'],
+    'ENABLE REPLICA row triggers before insert, update, delete');
 
 -- what is dumped
 SELECT set_eq($$SELECT unnest(extconfig)::regclass::text FROM pg_extension WHERE extname = 'workq'$$,

@@ -115,3 +115,16 @@ DROP INDEX workq.indexes_doc, workq.indexes_tenant, workq.indexes_worker, workq.
     workq.indexes_flags, workq.indexes_hash, workq.indexes_brin, workq.indexes_gin, workq.indexes_number, workq.indexes_unique, workq.indexes_reads;
 SELECT workq_enqueue('indexes', '1') > 0;
 SELECT * FROM workq_check();
+
+-- an index whose function catches an error, in the middle of a claim
+CREATE FUNCTION workq_test_catches(j bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    BEGIN PERFORM 1 / (j - j); EXCEPTION WHEN division_by_zero THEN RETURN j; END;
+    RETURN 0;
+END $$;
+CREATE INDEX indexes_catches ON workq.leases (workq_test_catches(job_id));
+SELECT count(*) FROM workq_enqueue_batch('indexes catches', (SELECT jsonb_agg('{"payload": 1}'::jsonb) FROM generate_series(1, 300)));
+SELECT count(*) FROM workq_claim('indexes catches', 'w', max_jobs => 300);
+DROP INDEX workq.indexes_catches;
+DROP FUNCTION workq_test_catches;
+SELECT * FROM workq_check();

@@ -37,18 +37,26 @@ sub starts
 }
 
 # No worker, and none that comes and goes.  The launcher has looked when it has
-# started a probe of a new database.
+# started a probe of a new database.  It may look once more than it must: when
+# it was asked to while the worker that found nothing was still there.
 my $probes = 0;
 
 sub no_worker
 {
 	my ($what) = @_;
-	wait_for($node, "SELECT NOT EXISTS ($worker_query)");
-	my ($before, $others) = (starts(), starts(1));
-	my $name = 'probe' . ++$probes;
-	sql("CREATE DATABASE $name");
-	wait_until(sub { starts(1) > $others }, 'a turn of the launcher');
-	sql("DROP DATABASE $name");
+	my $before;
+
+	for (1 .. 3)
+	{
+		wait_for($node, "SELECT NOT EXISTS ($worker_query)");
+		$before = starts();
+		my $others = starts(1);
+		my $name = 'probe' . ++$probes;
+		sql("CREATE DATABASE $name");
+		wait_until(sub { starts(1) > $others }, 'a turn of the launcher');
+		sql("DROP DATABASE $name");
+		last if starts() == $before;
+	}
 	is(starts(), $before, $what);
 	return;
 }

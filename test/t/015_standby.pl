@@ -27,6 +27,12 @@ sql_fails($standby, '25006', $_)
   q{SELECT workq_create_queue('new')};
 is($standby->safe_psql('postgres', 'SELECT count(*) FROM workq.ready'),
 	'1', 'tables can be read');
+is($standby->safe_psql('postgres', q{SELECT strategy, fairness_key, paused, selections IS NULL, lanes IS NULL, policy_version
+		FROM workq.scheduler}),
+	'fifo|tenant|f|t|t|1', 'a standby has queues, but no scheduler');
+is($standby->safe_psql('postgres', q{SELECT (SELECT count(*) FROM workq.scheduler_keys), (SELECT count(*) FROM workq_metrics()),
+		workq_metrics_text(), workq_scheduler_state() #> '{scheduler,per_queue,0,keys}'}),
+	'0|0||[]', 'no keys and no metrics');
 is(scalar(worker_pids($standby)), 0, 'still nothing runs');
 
 # Databases made, renamed and dropped on the primary are replayed, with a session

@@ -31,8 +31,9 @@ drr, the mode bounded.  What the log does not tell:
 =item *
 
 A call that got fewer jobs than it asked for has looked into lanes and found
-them empty, which changes their place in the round.  Give the times of such
-calls, in microseconds since 1970, as short => [...].
+them empty, which changes their place in the round.  Give for each such call a
+time after it, in microseconds since 1970, and how many jobs it got, as
+short => [[time, got], ...].
 
 =item *
 
@@ -114,7 +115,7 @@ SQL
 
 =pod
 
-=item workq_replay(NODE, QUEUE, [tolerance => SECONDS], [short => \@TIMES])
+=item workq_replay(NODE, QUEUE, [tolerance => SECONDS], [short => \@CALLS])
 
 Returns a hash: selections (how many agree), difference (the first that does
 not; undef if all agree), promotions, direct (claims of jobs that were due).
@@ -143,7 +144,8 @@ sub workq_replay
 	};
 
 	$m->{outer} = new_ring();
-	push @events, map { { kind => 'short', at => $_ } } @{ $opt{short} || [] };
+	push @events, map { { kind => 'short', at => $_->[0], got => $_->[1] } }
+	  @{ $opt{short} || [] };
 	# a short call comes after the claims it got
 	@events = sort { $a->{at} <=> $b->{at} } @events;
 	while (my $e = shift @events)
@@ -157,6 +159,9 @@ sub workq_replay
 			push @call, shift @events
 			  while @events && $events[0]{kind} eq 'claim' && $events[0]{at} == $e->{at};
 			$problem = replay_call($m, @call);
+			$problem //= replay_short($m, shift @events)
+			  if @events && $events[0]{kind} eq 'short' && $events[0]{got};
+			commit($m, $e->{at}, map { $_->{lane} } @call);
 		}
 		elsif ($e->{kind} eq 'short') { $problem = replay_short($m, $e); }
 		elsif ($e->{kind} eq 'job')   { replay_job($m, $e); }
@@ -166,7 +171,7 @@ sub workq_replay
 		{
 			$m->{result}{difference} = "selection "
 			  . ($m->{result}{selections} + 1)
-			  . " at $e->{at}: $problem";
+			  . " at $e->{at}: $problem\n" . dump_ring($m, $m->{outer}, $e->{at});
 			last;
 		}
 	}
@@ -499,8 +504,8 @@ sub choose
 			my $over = $now - max($oldest->{clock}, $m->{resumed_at}) - $age;
 			my $starves = $over >= 0;
 
-			$starves = grep { $_->{decision} eq 'starvation-deadline'
-				  && top_key($_->{lane}) eq $oldest->{key} } @receipts
+			# whoever was promoted waited no longer than the oldest
+			$starves = grep { $_->{decision} eq 'starvation-deadline' } @receipts
 			  if abs($over) < $m->{tolerance};
 			($top, $lane, $decision) = ($oldest, $oldest, 'starvation-deadline')
 			  if $starves;
@@ -512,12 +517,6 @@ sub choose
 	$s->{decision} = $decision;
 	$s->{promotion_deadline} = $age > 0 ? $s->{clock} + $age : undef;
 	return $s;
-}
-
-sub top_key
-{
-	my ($key) = @_;
-	return $key =~ /^(.*)$SEPARATOR/s ? $1 : $key;
 }
 
 # A look found nothing: the turn is given back, the lane is out of the turns.
@@ -585,6 +584,21 @@ sub best_job
 	return $best;
 }
 
+# How things stand after the selection that was expected, for the message.
+sub dump_ring
+{
+	my ($m, $ring, $now) = @_;
+
+	return "round $ring->{round}, budget $ring->{budget}, granted $ring->{granted}, "
+	  . "ring was last $ring->{ring_was_last}\n"
+	  . join '', map {
+		my $l = $_;
+		"lane \"$l->{key}\": "
+		  . join(', ', map { "$_ " . ($l->{$_} // 'null') } qw(list ready in_flight credit weight paused cap round))
+		  . sprintf(", clock %.3f s ago, %d jobs\n", ($now - $l->{clock}) / 1e6, scalar keys %{ $l->{jobs} });
+	  } @{ $ring->{members} };
+}
+
 # ---------------------------------------------------------------------------
 # Events
 # ---------------------------------------------------------------------------
@@ -627,6 +641,18 @@ sub replay_job
 	return;
 }
 
+# When a transaction commits, a lane without rows is out of the turns.
+sub commit
+{
+	my ($m, $now, @lanes) = @_;
+
+	foreach my $l (map { lane_of($m, $_) } @lanes)
+	{
+		become_empty($m, $l, $now) if $l->{ready} && !%{ $l->{jobs} };
+	}
+	return;
+}
+
 # An outcome, or a purge.
 sub replay_end
 {
@@ -652,6 +678,7 @@ sub replay_end
 	{
 		add_ready($m, $job, $e->{ready_since}, $e->{at});
 	}
+	commit($m, $e->{at}, $job->{lane});
 	return undef;
 }
 
