@@ -428,7 +428,7 @@ workq_overflow_adopt(WorkqStore *store, int queue, int most)
 {
 	MemoryContext context;
 	MemoryContext old;
-	LaneScan		scan;
+	LaneScan	scan;
 	int			settled = 0;
 	bool		at_end;
 	int			rounds;

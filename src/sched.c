@@ -72,8 +72,8 @@ workq_sched_queue(WorkqInstance *instance, int32 queue_id,
 	int			q = cache[slot].number;
 
 	/*
-	 * What is in shared memory stays there while we have workq.ready open.
-	 * An entry of zeros fits no queue: their ids begin with 1.
+	 * What is in shared memory stays there while we have workq.ready open. An
+	 * entry of zeros fits no queue: their ids begin with 1.
 	 */
 	if (cache[slot].queue_id == queue_id && cache[slot].instance == i &&
 		sched_queues[q].instance == i && sched_queues[q].queue_id == queue_id &&
@@ -1085,24 +1085,10 @@ publish_misplaced(SchedQueue *queue, const WorkqChange *changes, int n,
 	}
 }
 
-/*
- * Has a lane no ready rows, and nobody any that are not published?  Then no
- * look is needed to find that out.  Queue lock held.
- */
-static bool
-is_known_empty(const SchedQueue *queue, int lane)
-{
-	const SchedLane *l = &sched_lanes[lane];
-
-	return l->ready == 0 && l->pins == 0 && !l->uncounted && !l->in_doubt &&
-		!sched_shared->instances[queue->instance].stale;
-}
-
 void
 workq_sched_publish(const WorkqChange *changes, int n, bool commit)
 {
 	SchedQueue *queue = &sched_queues[changes[0].queue];
-	WorkqPolicy policy = sched_policy(queue);
 	TimestampTz now = workq_now();
 	int			i;
 
@@ -1118,8 +1104,6 @@ workq_sched_publish(const WorkqChange *changes, int n, bool commit)
 		if (change->lane >= 0)
 			sched_lanes[change->lane].published++;
 		unpin(queue, change->lane);
-		if (change->lane >= 0 && is_known_empty(queue, change->lane))
-			workq_policy_lane_empty(&policy, change->lane);
 	}
 	if (sched_is_unsettled(queue) && !queue->misplaced)
 		publish_misplaced(queue, changes, n, commit);

@@ -31,7 +31,7 @@
 #include "store.h"
 #include "xact.h"
 
-#define GATHER_AFTER	WORKQ_MAX_EXACT	/* single positions before gathering */
+#define GATHER_AFTER	WORKQ_MAX_EXACT /* single positions before gathering */
 #define KEEP_CHANGES	1024	/* room kept between transactions */
 
 static WorkqChange *changes = NULL;

@@ -4,6 +4,7 @@
 
 use strict;
 use warnings;
+use IPC::Run;
 use WorkqTest;
 use Test::More;
 
@@ -268,5 +269,66 @@ wait_for($node, q{SELECT string_agg(lane, ' ' ORDER BY lane) FROM workq.ready JO
 	WHERE name = 'restart'}, 'p q r');
 pass('is moved after a restart');
 check_clean('and then');
+
+# ------------------------------------------------------------------------
+# While many work
+# ------------------------------------------------------------------------
+
+my $flow = PostgreSQL::Test::Utils::tempdir() . '/flow.sql';
+PostgreSQL::Test::Utils::append_to_file($flow, q{CALL flow('flow');});
+sql(q{CREATE PROCEDURE flow(q text) LANGUAGE plpgsql AS $$
+DECLARE
+	c uuid;
+	course int := floor(random() * 6);
+BEGIN
+	PERFORM workq_enqueue(q, '{}', tenant => floor(random() * 6)::text, binding => floor(random() * 3)::text,
+		delay => CASE WHEN course = 5 THEN interval '1 ms' END);
+	SELECT claim_id INTO c FROM workq_claim(q, 'w', '1 day');
+	IF course = 0 THEN
+		ROLLBACK;
+		RETURN;
+	ELSIF course < 4 THEN
+		COMMIT;
+	END IF;
+	IF c IS NOT NULL AND course = 3 THEN
+		PERFORM workq_release(c);
+	ELSIF c IS NOT NULL THEN
+		PERFORM workq_ack(c);
+	END IF;
+END $$;
+SELECT workq_create_queue('flow')});
+my ($in, $out) = ('', '');
+my $bench = IPC::Run::start(
+	[ 'pgbench', '-n', '-h', $node->host, '-p', $node->port, '-c', '8', '-t', '250', '-f', $flow, 'postgres' ],
+	\$in, '>&', \$out);
+my @forms = (
+	q{strategy => 'drr', fairness_key => 'tenant'},
+	q{strategy => 'drr', fairness_key => 'tenant-and-binding', max_concurrent_per_key => 2},
+	q{strategy => 'fifo', max_concurrent_per_key => 0},
+	q{strategy => 'fifo', fairness_key => 'binding', max_concurrent_per_key => 4});
+my $flips = 0;
+while ($bench->pumpable)
+{
+	sql(qq{SELECT workq_configure('flow', $forms[ $flips++ % @forms ])});
+	$bench->pump_nb;
+}
+$bench->finish;
+cmp_ok($flips, '>', 4, 'changed often enough');
+is(sql(q{SELECT count(*) FROM workq.jobs JOIN workq.queues USING (queue_id) WHERE name = 'flow'}) > 500, 1, 'while others worked')
+  or diag($out);
+check_clean('many');
+sql(q{SELECT workq_configure('flow', strategy => 'drr', fairness_key => 'tenant', max_concurrent_per_key => 0)});
+wait_for($node, q{SELECT count(*) FROM (SELECT * FROM workq.ready UNION ALL SELECT job_id, ready_since, queue_id, attempt, failures,
+	max_attempts, events, priority, flags, lane FROM workq.leases) r JOIN workq.queues USING (queue_id)
+	WHERE name = 'flow' AND ((flags >> 4) & 7 <> 1 OR length(lane) > 1)}, '0');
+pass('all rows are in lanes of the last form');
+wait_until(sub {
+	sql(q{SELECT count(workq_ack(claim_id)) FROM workq_claim('flow', 'w', '1 day', max_jobs => 1000)});
+	return sql(q{SELECT ready + scheduled FROM workq.queue_counters() JOIN workq.queues USING (queue_id) WHERE name = 'flow'}) eq '0';
+}, 'all jobs to be served');
+ack_all('flow');
+is(sql(q{SELECT count(*) FROM workq.jobs j JOIN workq.queues q USING (queue_id) WHERE name = 'flow'
+	AND NOT EXISTS (SELECT FROM workq.responses r WHERE r.job_id = j.job_id)}), '0', 'every job is served');
+check_clean('all served');
 
 done_testing();
