@@ -169,6 +169,13 @@ pin_lane(int queue, const char *key, int no_record)
 	SchedQueue *q = &sched_queues[queue];
 	int			lane = sched_lane_get(queue, key);
 
+	/* a warning may be interrupted: before there is anything to give back */
+	if (lane < 0 && !q->overflow_told)
+	{
+		LWLockRelease(&q->lock);
+		tell_overflow(queue);
+		lane = sched_lane_get(queue, key);
+	}
 	if (lane >= 0)
 		sched_lanes[lane].pins++;
 	else if (no_record == WORKQ_NO_RECORD)
@@ -176,11 +183,7 @@ pin_lane(int queue, const char *key, int no_record)
 	else
 		q->unrecorded_ends++;
 	LWLockRelease(&q->lock);
-	if (lane >= 0)
-		return lane;
-	if (!q->overflow_told)
-		tell_overflow(queue);
-	return no_record;
+	return lane >= 0 ? lane : no_record;
 }
 
 int

@@ -8,6 +8,7 @@
 #ifndef WORKQ_STORE_INT_H
 #define WORKQ_STORE_INT_H
 
+#include "access/genam.h"
 #include "access/relscan.h"
 #include "access/skey.h"
 #include "executor/executor.h"
@@ -111,6 +112,32 @@ extern void store_append(WorkqStore *store, StoreTable *table);
 extern void store_finder_close(StoreFinder *finder);
 extern void store_log_flush(WorkqStore *store);
 extern void store_log_close(WorkqStore *store);
+
+/*
+ * The next row of an index scan.  The index keeps notes between calls (entries
+ * to mark dead) in whatever memory context is current; it must be one that
+ * lasts as long as the scan, which the caller's need not.
+ */
+static inline bool
+store_scan_next(MemoryContext context, IndexScanDesc scan,
+				TupleTableSlot *slot)
+{
+	MemoryContext old = MemoryContextSwitchTo(context);
+	bool		found = index_getnext_slot(scan, ForwardScanDirection, slot);
+
+	MemoryContextSwitchTo(old);
+	return found;
+}
+
+static inline void
+store_scan_restart(MemoryContext context, IndexScanDesc scan, ScanKey keys,
+				   int nkeys)
+{
+	MemoryContext old = MemoryContextSwitchTo(context);
+
+	index_rescan(scan, keys, nkeys, NULL, 0);
+	MemoryContextSwitchTo(old);
+}
 
 static inline void
 store_set(TupleTableSlot *slot, int column, Datum value)

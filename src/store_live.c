@@ -41,6 +41,7 @@ struct WorkqCursor
 	Relation	index;			/* NULL: heap order */
 	IndexScanDesc scan;
 	TableScanDesc heap_scan;
+	MemoryContext context;		/* the scan's, for its notes */
 	TupleTableSlot *slot;
 	SnapshotData dirty;
 	int			since_column;	/* what the cursor's order goes by */
@@ -112,6 +113,7 @@ cursor_make(WorkqStore *store, WorkqRelation which)
 	WorkqCursor *cursor = palloc0(sizeof(WorkqCursor));
 
 	cursor->which = which;
+	cursor->context = CurrentMemoryContext;
 	cursor->rel = store_table(store, which)->rel;
 	cursor->slot = table_slot_create(cursor->rel, NULL);
 	cursor->since_column = LIVE_READY_SINCE;
@@ -289,8 +291,7 @@ workq_store_next(WorkqCursor *cursor)
 		found = table_scan_getnextslot(cursor->heap_scan,
 									   ForwardScanDirection, cursor->slot);
 	else
-		found = index_getnext_slot(cursor->scan, ForwardScanDirection,
-								   cursor->slot);
+		found = store_scan_next(cursor->context, cursor->scan, cursor->slot);
 	if (!found)
 		return WORKQ_ROW_END;
 
@@ -543,13 +544,12 @@ find_settled(WorkqStore *store, WorkqRelation which, WorkqRelation index,
 		TransactionId wait_for = InvalidTransactionId;
 
 		CHECK_FOR_INTERRUPTS();
-		index_rescan(finder->scan, keys, nkeys, NULL, 0);
-		found = index_getnext_slot(finder->scan, ForwardScanDirection, slot);
+		store_scan_restart(store->context, finder->scan, keys, nkeys);
+		found = store_scan_next(store->context, finder->scan, slot);
 		if (store->reader)
 		{
 			while (found && TransactionIdIsValid(dirty->xmin))
-				found = index_getnext_slot(finder->scan, ForwardScanDirection,
-										   slot);
+				found = store_scan_next(store->context, finder->scan, slot);
 			break;
 		}
 
@@ -568,7 +568,7 @@ find_settled(WorkqStore *store, WorkqRelation which, WorkqRelation index,
 		/* let go of the pages while we wait */
 		*tid = slot->tts_tid;
 		ExecClearTuple(slot);
-		index_rescan(finder->scan, keys, nkeys, NULL, 0);
+		store_scan_restart(store->context, finder->scan, keys, nkeys);
 		XactLockTableWait(wait_for, store_table(store, which)->rel, tid,
 						  XLTW_Delete);
 	}

@@ -385,13 +385,13 @@ finder_seek(WorkqStore *store, StoreFinder *finder, Relation rel, int64 job_id)
 	}
 	ScanKeyEntryInitialize(&key, 0, 1, BTEqualStrategyNumber, InvalidOid,
 						   InvalidOid, F_INT8EQ, Int64GetDatum(job_id));
-	index_rescan(finder->scan, &key, 1, NULL, 0);
+	store_scan_restart(store->context, finder->scan, &key, 1);
 }
 
 static TupleTableSlot *
-finder_next(StoreFinder *finder)
+finder_next(WorkqStore *store, StoreFinder *finder)
 {
-	if (!index_getnext_slot(finder->scan, ForwardScanDirection, finder->slot))
+	if (!store_scan_next(store->context, finder->scan, finder->slot))
 		return NULL;
 	slot_getallattrs(finder->slot);
 	return finder->slot;
@@ -419,7 +419,7 @@ workq_store_job(WorkqStore *store, int64 job_id, WorkqJobRow *row)
 		return false;
 	finder_seek(store, &segment->find_job,
 				log_table(store, job_id, WORKQ_REL_JOBS)->rel, job_id);
-	slot = finder_next(&segment->find_job);
+	slot = finder_next(store, &segment->find_job);
 	if (slot != NULL)
 	{
 		row->job_id = job_id;
@@ -504,7 +504,7 @@ workq_store_events(WorkqStore *store, int64 job_id)
 	store_log_flush(store);
 	finder_seek(store, &segment->find_claim,
 				log_table(store, job_id, WORKQ_REL_CLAIMS)->rel, job_id);
-	while ((slot = finder_next(&segment->find_claim)) != NULL)
+	while ((slot = finder_next(store, &segment->find_claim)) != NULL)
 		result = lappend(result, deform_event(slot));
 	list_sort(result, event_compare);
 	return result;
@@ -579,7 +579,7 @@ workq_store_responses(WorkqStore *store, int64 job_id)
 	store_log_flush(store);
 	finder_seek(store, &segment->find_response,
 				log_table(store, job_id, WORKQ_REL_RESPONSES)->rel, job_id);
-	while ((slot = finder_next(&segment->find_response)) != NULL)
+	while ((slot = finder_next(store, &segment->find_response)) != NULL)
 		result = lappend(result, deform_response(slot));
 	list_sort(result, response_compare);
 	return result;
