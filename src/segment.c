@@ -281,7 +281,7 @@ make_inline(int64 upto)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot enqueue in an extension's script right after creating extension \"workq\"")));
-	while (workq_segment_make())
+	while (workq_segment_make(true))
 		CHECK_FOR_INTERRUPTS();
 	read_segments();
 	if (!covers(upto))
@@ -526,14 +526,18 @@ workq_segment_ensure(int64 upto)
  * Makers
  * ------------------------------------------------------------------------ */
 
+/*
+ * A run begins; *asked: an enqueuer is waiting for it.
+ */
 static uint32
-begin_run(void)
+begin_run(bool *asked)
 {
 	Maker	   *maker;
 	uint32		result;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	maker = my_maker();
+	*asked = maker->wanted;
 	maker->wanted = false;
 	maker->used_at = GetCurrentTimestamp();
 	result = ++maker->started;
@@ -567,7 +571,7 @@ end_run(uint32 number, int sqlerrcode, const char *message)
 }
 
 static WorkqTurn
-make_all(void)
+make_all(bool asked)
 {
 	bool		more = true;
 
@@ -577,7 +581,7 @@ make_all(void)
 
 		if (turn != WORKQ_TURN_BEGUN)
 			return turn;
-		more = workq_segment_make();
+		more = workq_segment_make(asked);
 		workq_worker_end();
 		ConditionVariableBroadcast(&shared->made);
 		CHECK_FOR_INTERRUPTS();
@@ -589,14 +593,15 @@ void
 workq_segment_run(void)
 {
 	MemoryContext context = CurrentMemoryContext;
-	uint32		number = begin_run();
+	bool		asked;
+	uint32		number = begin_run(&asked);
 	volatile WorkqTurn turn = WORKQ_TURN_BEGUN;
 	ErrorData  *volatile error = NULL;
 
 	workq_worker_lock_timeout(LOCK_TIMEOUT);
 	PG_TRY();
 	{
-		turn = make_all();
+		turn = make_all(asked);
 	}
 	PG_CATCH();
 	{

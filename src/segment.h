@@ -51,9 +51,10 @@ extern void workq_segment_run(void);
 
 /*
  * In a transaction with an active snapshot: make some of the segments that are
- * missing (segment_make.c).  Returns whether there are more to make.
+ * missing (segment_make.c).  asked: an enqueuer is waiting for it.  Returns
+ * whether there are more to make.
  */
-extern bool workq_segment_make(void);
+extern bool workq_segment_make(bool asked);
 
 /* Does anybody in this database ask for a segment? */
 extern bool workq_segment_wanted(void);

@@ -59,7 +59,8 @@ column(int number)
 
 /*
  * A dump of the schema alone was restored: there are segments, all empty, no
- * queues and no rows in workq.segments, but somebody enqueues.  Enter them.
+ * queues and no rows in workq.segments, but somebody enqueues (without that, it
+ * may be a dump with data that is still being restored).  Enter them.
  */
 static bool
 adopt_segments(void)
@@ -87,7 +88,7 @@ adopt_segments(void)
  * segments that workq.segments does not yet tell of: then hands off.
  */
 static Extent
-read_extent(void)
+read_extent(bool asked)
 {
 	Extent		result;
 	int64		rows;
@@ -117,8 +118,8 @@ read_extent(void)
 	result.ahead = column(5);
 	tables = column(6);
 	result.needed = result.reserved > 0 || column(7) != 0;
-	if (rows == 0 && tables > 0 && adopt_segments())
-		return read_extent();
+	if (asked && rows == 0 && tables > 0 && adopt_segments())
+		return read_extent(false);
 	if (rows != tables)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -197,7 +198,7 @@ log_owner(void)
  * owner may have hung on his tables runs with his rights, not with ours.
  */
 bool
-workq_segment_make(void)
+workq_segment_make(bool asked)
 {
 	Extent		extent;
 	Oid			user;
@@ -216,7 +217,7 @@ workq_segment_make(void)
 							 PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
 	SPI_connect();
-	extent = read_extent();
+	extent = read_extent(asked);
 	while (more)
 	{
 		more = extent.needed && (extent.until <= extent.reserved ||

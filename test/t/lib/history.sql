@@ -12,12 +12,12 @@ claimed AS (
 ),
 ends AS (
     SELECT * FROM workq.claims
-     WHERE event IN ('acked', 'released', 'expired', 'parked', 'reported')
+     WHERE event IN ('acked', 'business_error', 'status', 'released', 'expired', 'parked')
         OR (event = 'failed' AND deadline IS NULL)
 ),
 final AS (
     SELECT job_id, count(*) AS n FROM workq.claims
-     WHERE event IN ('acked', 'cancelled', 'purged', 'dropped') GROUP BY job_id
+     WHERE event IN ('acked', 'business_error', 'status', 'cancelled', 'purged', 'dropped') GROUP BY job_id
 ),
 live AS (
     SELECT job_id, queue_id, attempt, failures, 'ready' AS place FROM workq.ready
@@ -59,7 +59,7 @@ UNION ALL
 SELECT 'job that was done more than once', job_id, n || ' times' FROM final WHERE n > 1
 UNION ALL
 SELECT 'claimed again after it was done', f.job_id, format('%s by attempt %s of %s', f.event, f.attempt, a.last)
-  FROM workq.claims f JOIN attempts a USING (job_id) WHERE f.event IN ('acked', 'cancelled', 'purged') AND f.attempt < a.last
+  FROM workq.claims f JOIN attempts a USING (job_id) WHERE f.event IN ('acked', 'business_error', 'status', 'cancelled', 'purged') AND f.attempt < a.last
 UNION ALL
 SELECT 'lost: neither live nor done', job_id, NULL
   FROM existing WHERE job_id NOT IN (SELECT job_id FROM live) AND job_id NOT IN (SELECT job_id FROM final)
@@ -74,8 +74,11 @@ SELECT 'live with another number of attempts than claims', job_id, format('%s: %
   FROM live LEFT JOIN attempts USING (job_id) WHERE attempt <> coalesce(claims, 0)
 UNION ALL
 SELECT 'outcomes and responses differ', coalesce(e.job_id, r.job_id), format('claim %s: %s outcomes, %s responses', coalesce(e.claim_id, r.claim_id), coalesce(e.n, 0), coalesce(r.n, 0))
-  FROM (SELECT job_id, claim_id, count(*) AS n FROM workq.claims WHERE event IN ('acked', 'failed') GROUP BY 1, 2) e
-  FULL JOIN (SELECT job_id, claim_id, count(*) AS n FROM workq.responses GROUP BY 1, 2) r USING (job_id, claim_id)
+  FROM (SELECT job_id, claim_id, count(*) AS n FROM workq.claims WHERE event IN ('acked', 'failed', 'business_error', 'status') GROUP BY 1, 2) e
+  FULL JOIN (SELECT job_id, claim_id, count(*) AS n FROM workq.responses o
+                WHERE claim_id IS NOT NULL      -- none: cancelled or purged while nobody held it
+                  AND NOT EXISTS (SELECT FROM workq.claims x WHERE x.job_id = o.job_id AND x.claim_id = o.claim_id AND x.at = o.at AND x.event IN ('expired', 'released', 'parked'))
+                GROUP BY 1, 2) r USING (job_id, claim_id)
  WHERE e.n IS DISTINCT FROM r.n
 UNION ALL
 SELECT 'failures not as many as failed and expired', l.job_id, format('%s: %s and %s', l.place, l.failures, coalesce(f.n, 0))
