@@ -546,8 +546,27 @@ promotion_deadline(Claim *claim, const WorkqJob *job)
 }
 
 /*
+ * The log does not know a job whose live row has been taken: a foreign hand's
+ * row, or a log that is incomplete, maybe just for now.  It must neither stop
+ * the others nor be lost, so it is held; workq_requeue brings it back.
+ */
+static void
+set_apart(Claim *claim, const WorkqJob *job)
+{
+	WorkqPos	pos = {0, 0};
+
+	ereport(WARNING,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("job " INT64_FORMAT " of queue \"%s\" is not in the log and is held",
+					job->job_id, claim->queue_name)));
+	workq_xact_row(WORKQ_CHANGE_HELD_ADD, claim->queue, -1, 0, pos);
+	workq_store_add_held(claim->store, job, claim->now, "dead",
+						 "not in the log");
+}
+
+/*
  * Give the job, whose live row has been taken, to the caller.  False: the log
- * does not know it (a foreign hand's row), it is dropped.
+ * does not know it, it is to be set apart.
  */
 static bool
 grant(Claim *claim, const WorkqJob *job, const WorkqSelection *selection,
@@ -558,14 +577,9 @@ grant(Claim *claim, const WorkqJob *job, const WorkqSelection *selection,
 	WorkqEvent	event;
 	WorkqPos	pos;
 
-	if (!workq_store_job(claim->store, job->job_id, &row))
-	{
-		ereport(WARNING,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("job " INT64_FORMAT " of queue \"%s\" is not in the log and is dropped",
-						job->job_id, claim->queue_name)));
+	if (!workq_store_job(claim->store, job->job_id, &row) &&
+		!workq_store_job(claim->store, job->job_id, &row))
 		return false;
-	}
 	if (job->flags & WORKQ_JOB_PAYLOAD)
 		row.payload = workq_store_new_payload(claim->store, job->job_id);
 	lease.job = *job;
@@ -679,6 +693,7 @@ claim_offered(Claim *claim)
 	{
 		workq_sched_unreserve(claim->queue, selection.lane, claim->now);
 		workq_xact_last()->kind = WORKQ_CHANGE_READY_TAKE;
+		set_apart(claim, &job);
 	}
 	MemoryContextSwitchTo(old);
 	return true;
@@ -779,7 +794,10 @@ claim_due(Claim *claim)
 		if (take_directly(claim, cursor, walk, WORKQ_CHANGE_DUE_TAKE, NULL,
 						  job.lane, &selection) &&
 			!grant(claim, &job, &selection, aged))
+		{
 			workq_sched_undo(claim->queue, &selection, claim->now);
+			set_apart(claim, &job);
+		}
 	}
 	workq_store_end(cursor);
 	workq_sched_time_end(walk);
@@ -828,7 +846,10 @@ claim_expired(Claim *claim)
 		workq_lease_log_expiry(claim->store, &lease, claim->now);
 		(void) rank_of(claim, lease.job.priority, lease.job.since, &aged);
 		if (!grant(claim, &lease.job, &selection, aged))
+		{
 			workq_sched_undo(claim->queue, &selection, claim->now);
+			set_apart(claim, &lease.job);
+		}
 	}
 	workq_store_end(cursor);
 	workq_sched_time_end(walk);

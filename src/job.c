@@ -258,12 +258,12 @@ cancel_job(WorkqInstance *instance, WorkqStore *store, int64 job_id,
 		   const char *reason)
 {
 	TimestampTz now = workq_now();
-	WorkqFoundJob	found;
+	WorkqFoundJob found;
 
 	for (;;)
 	{
 		WorkqQueueInfo *info = workq_job_find(store, job_id, WORKQ_RIGHT_MANAGE,
-										&found);
+											  &found);
 		int			queue;
 
 		if (found.place == WORKQ_PLACE_DONE)
@@ -362,12 +362,12 @@ static RequeueResult
 requeue_job(WorkqInstance *instance, WorkqStore *store, int64 job_id,
 			int64 *holder, char **key)
 {
-	WorkqFoundJob	found;
+	WorkqFoundJob found;
 
 	for (;;)
 	{
 		WorkqQueueInfo *info = workq_job_find(store, job_id, WORKQ_RIGHT_MANAGE,
-										&found);
+											  &found);
 		WorkqJob   *job = &found.lease.job;
 		bool		had_key = (job->flags & WORKQ_JOB_DEDUP) != 0;
 		int			queue;
@@ -834,7 +834,7 @@ workq_job(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	WorkqStore *store;
 	WorkqQueueInfo *info;
-	WorkqFoundJob	found;
+	WorkqFoundJob found;
 	RowOut		out;
 	TimestampTz since;
 	const char *state;

@@ -360,7 +360,7 @@ scan_run(LaneScan *scan)
 	{
 		WorkqCursor *cursor;
 		WorkqRow	row;
-		WorkqJob	job;
+		WorkqJob	job = {0};
 
 		CHECK_FOR_INTERRUPTS();
 		if (scan->offered >= scan->most)

@@ -291,11 +291,12 @@ worker_detach(int code, Datum arg)
 bool
 workq_registry_worker_attach(const WorkqWorkerOrder *order)
 {
-	WorkqWorker *worker = &registry->workers[order->entry];
+	WorkqWorker *worker;
 	bool		ours;
 	bool		run = false;
 
 	Assert(order->entry >= 0 && order->entry < registry->n_workers);
+	worker = &registry->workers[order->entry];
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	ours = worker->state == WORKQ_WORKER_STARTING &&
 		worker->generation == order->generation;

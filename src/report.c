@@ -109,7 +109,7 @@ workq_report_claim_id(FunctionCallInfo fcinfo)
  */
 Datum
 workq_report_one(FunctionCallInfo fcinfo, const char *verb, WorkqReport *report,
-		   int on_lost)
+				 int on_lost)
 {
 	WorkqCall	call;
 	WorkqAnswer answer;
@@ -208,7 +208,7 @@ workq_report_args(FunctionCallInfo fcinfo, const WorkqReport *common, int *n)
 {
 	Datum	   *values;
 	bool	   *nulls;
-	WorkqReport   *reports;
+	WorkqReport *reports;
 	int			i;
 
 	*n = workq_arg_array(fcinfo, 0, "claim_ids", UUIDOID, &values, &nulls);
@@ -229,7 +229,7 @@ workq_report_args(FunctionCallInfo fcinfo, const WorkqReport *common, int *n)
  */
 Datum *
 workq_report_parallel(FunctionCallInfo fcinfo, int arg, const char *what, Oid type,
-			 int n, bool **nulls)
+					  int n, bool **nulls)
 {
 	Datum	   *values;
 	int			count;
@@ -291,7 +291,7 @@ static const char *const on_fail_names[] = {"retry", "hold_lease", NULL};
 Datum
 workq_renew(PG_FUNCTION_ARGS)
 {
-	WorkqReport		report = {.kind = WORKQ_REPORT_RENEW};
+	WorkqReport report = {.kind = WORKQ_REPORT_RENEW};
 	int			on_lost;
 
 	workq_store_require("workq_renew()", true);
@@ -305,8 +305,8 @@ workq_renew(PG_FUNCTION_ARGS)
 Datum
 workq_renew_batch(PG_FUNCTION_ARGS)
 {
-	WorkqReport		common = {.kind = WORKQ_REPORT_RENEW};
-	WorkqReport   *reports;
+	WorkqReport common = {.kind = WORKQ_REPORT_RENEW};
+	WorkqReport *reports;
 	int			n;
 	int			on_lost;
 
@@ -321,7 +321,7 @@ workq_renew_batch(PG_FUNCTION_ARGS)
 Datum
 workq_ack(PG_FUNCTION_ARGS)
 {
-	WorkqReport		report = {.kind = WORKQ_REPORT_ACK};
+	WorkqReport report = {.kind = WORKQ_REPORT_ACK};
 	int			on_lost;
 
 	workq_store_require("workq_ack()", true);
@@ -349,7 +349,7 @@ workq_ack_batch(PG_FUNCTION_ARGS)
 Datum
 workq_fail(PG_FUNCTION_ARGS)
 {
-	WorkqReport		report = {.kind = WORKQ_REPORT_FAIL};
+	WorkqReport report = {.kind = WORKQ_REPORT_FAIL};
 	int			on_lost;
 
 	workq_store_require("workq_fail()", true);
@@ -368,8 +368,8 @@ workq_fail(PG_FUNCTION_ARGS)
 Datum
 workq_fail_batch(PG_FUNCTION_ARGS)
 {
-	WorkqReport		common = {.kind = WORKQ_REPORT_FAIL};
-	WorkqReport   *reports;
+	WorkqReport common = {.kind = WORKQ_REPORT_FAIL};
+	WorkqReport *reports;
 	int			n;
 	int			on_lost;
 
@@ -389,7 +389,7 @@ workq_fail_batch(PG_FUNCTION_ARGS)
 Datum
 workq_release(PG_FUNCTION_ARGS)
 {
-	WorkqReport		report = {.kind = WORKQ_REPORT_RELEASE};
+	WorkqReport report = {.kind = WORKQ_REPORT_RELEASE};
 	int			on_lost;
 
 	workq_store_require("workq_release()", true);
@@ -404,8 +404,8 @@ workq_release(PG_FUNCTION_ARGS)
 Datum
 workq_release_batch(PG_FUNCTION_ARGS)
 {
-	WorkqReport		common = {.kind = WORKQ_REPORT_RELEASE};
-	WorkqReport   *reports;
+	WorkqReport common = {.kind = WORKQ_REPORT_RELEASE};
+	WorkqReport *reports;
 	int			n;
 	int			on_lost;
 

@@ -170,7 +170,7 @@ resolve_oids(void)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("extension \"workq\" does not exist in this database"),
 				 errhint("Type: CREATE EXTENSION workq;")));
-	if (strcmp(version, WORKQ_VERSION) != 0)
+	else if (strcmp(version, WORKQ_VERSION) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("workq's library has version %s but the extension in this database has version %s",

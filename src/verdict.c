@@ -78,7 +78,7 @@ workq_verdict_of_fault(WorkqStore *store, const WorkqQueueInfo *queue,
 					   WorkqVerdict *verdict)
 {
 	bool		trusted = workq_queue_setting(queue, WORKQ_SET_TRUST) ==
-		WORKQ_TRUST_WORKER;
+	WORKQ_TRUST_WORKER;
 	const WorkqRule *rule = trusted ? NULL : find_rule(queue, report->code);
 	WorkqRetry	retry;
 	int64		retry_in = report->delay;

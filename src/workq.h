@@ -28,7 +28,7 @@
 #define WORKQ_MAX_ATTEMPTS		1000000
 #define WORKQ_MAX_INTERVAL		INT64CONST(315576000000000) /* 10 years, us */
 #define WORKQ_DEFAULT_LEASE		INT64CONST(300000000)	/* 5 minutes, us */
-#define WORKQ_MAX_RULES			100		/* in an error map */
+#define WORKQ_MAX_RULES			100 /* in an error map */
 #define WORKQ_PRIORITIES		3
 
 /* separates tenant and binding in the lane of a tenant-and-binding queue */
