@@ -101,7 +101,7 @@ SELECT workq_create_queue('queues');
 SELECT queue_id <> :id, policy_version FROM workq.queues WHERE name = 'queues';
 SELECT ready, scheduled, leased, held FROM workq.queue_overview WHERE queue = 'queues';
 
--- rolled back: nothing happened, and this session knows it
+-- rolled back: nothing happened, and this backend knows it
 BEGIN;
 SELECT workq_create_queue('queues rolled back'), workq_configure('queues', quantum => 5);
 SELECT value, own FROM workq.settings WHERE queue = 'queues' AND setting = 'quantum';
