@@ -95,22 +95,3 @@ workq_ids_take(WorkqInstance *instance, int want, int64 *first)
 	LWLockRelease(&instance->ids_lock);
 	return got;
 }
-
-int64
-workq_ids_reserved(void)
-{
-	int			i = sched_instance_number(MyDatabaseId,
-										  workq_store_oid(WORKQ_REL_QUEUES),
-										  false);
-	int64		result = 0;
-
-	if (i >= 0)
-	{
-		WorkqInstance *instance = &sched_shared->instances[i];
-
-		LWLockAcquire(&instance->ids_lock, LW_SHARED);
-		result = instance->id_end;
-		LWLockRelease(&instance->ids_lock);
-	}
-	return result;
-}

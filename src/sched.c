@@ -1262,19 +1262,3 @@ workq_sched_next_due(WorkqInstance *instance)
 		pg_atomic_write_u64(&instance->worker_until, (uint64) next);
 	return next;
 }
-
-void
-workq_sched_wake_worker(Oid dbid)
-{
-	int			i;
-
-	LWLockAcquire(&sched_shared->control, LW_SHARED);
-	for (i = 0; i < WORKQ_MAX_INSTANCES; i++)
-	{
-		WorkqInstance *instance = &sched_shared->instances[i];
-
-		if (instance->dbid == dbid && instance->worker >= 0)
-			SetLatch(&ProcGlobal->allProcs[instance->worker].procLatch);
-	}
-	LWLockRelease(&sched_shared->control);
-}

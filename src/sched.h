@@ -330,9 +330,6 @@ extern void workq_sched_forget(Oid dbid, Oid keep_relid);
 /* The databases that have instances, palloc'd; returns their number. */
 extern int	workq_sched_databases(Oid **dbids);
 
-/* Wake the worker of this database, if there is one. */
-extern void workq_sched_wake_worker(Oid dbid);
-
 /* ---- job ids (ids.c) ---- */
 
 /*
@@ -340,8 +337,5 @@ extern void workq_sched_wake_worker(Oid dbid);
  * before a crash.  Returns how many, at least one; *first is the first.
  */
 extern int	workq_ids_take(WorkqInstance *instance, int want, int64 *first);
-
-/* The end of the last reserved block: one past the largest id in use. */
-extern int64 workq_ids_reserved(void);
 
 #endif							/* WORKQ_SCHED_H */
