@@ -471,7 +471,8 @@ CREATE FUNCTION workq_claim(
     queue text,
     worker text,
     lease interval DEFAULT NULL,
-    max_jobs integer DEFAULT 1)
+    max_jobs integer DEFAULT 1,
+    wait interval DEFAULT NULL)
 RETURNS TABLE(
     claim_id uuid,
     job_id bigint,
@@ -499,8 +500,57 @@ RETURNS TABLE(
     correlation text)
 AS 'MODULE_PATHNAME', 'workq_claim'
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10;
-COMMENT ON FUNCTION workq_claim(text, text, interval, integer) IS
-'Claims up to max_jobs (1 to 100000) jobs, those whose turn it is, in that order; no row if there is none or the queue is paused. Never waits for another claimer. worker: who claims, 1 to 255 bytes. lease: how long the claims hold without renewal, at least 1 ms and at most the queue''s max_lease; NULL is 5 minutes, or max_lease if that is shorter. Returns per job: claim_id, to be given to workq_renew and the outcome verbs; the job as it was enqueued; attempt (claims so far, this one included) and failures; deadline (when the lease ends); selected_at and waited (since it became ready); and why it was chosen: fairness_key, decision (priority, fair-share or starvation-deadline), promotion_deadline, round, credit, weight, policy_version. Needs the right to claim. Errors: 42704 no such queue, 42501, 22004/22023/22008/54000 bad argument.';
+COMMENT ON FUNCTION workq_claim(text, text, interval, integer, interval) IS
+'Claims up to max_jobs (1 to 100000) jobs, those whose turn it is, in that order; no row if there is none or the queue is paused. Never waits for another claimer. wait: how long to wait for a job if there is none, 0 to 5 minutes; NULL is not to wait. While it waits it holds no lock, but the statement keeps its snapshot, so that workq_wait is better for long waits. worker: who claims, 1 to 255 bytes. lease: how long the claims hold without renewal, at least 1 ms and at most the queue''s max_lease; NULL is 5 minutes, or max_lease if that is shorter. Returns per job: claim_id, to be given to workq_renew and the outcome verbs; the job as it was enqueued; attempt (claims so far, this one included) and failures; deadline (when the lease ends); selected_at and waited (since it became ready); and why it was chosen: fairness_key, decision (priority, fair-share or starvation-deadline), promotion_deadline, round, credit, weight, policy_version. Needs the right to claim. Errors: 42704 no such queue, 42501, 22004/22023/22008/54000 bad argument.';
+
+CREATE FUNCTION workq_claim_any(
+    queues text[],
+    worker text,
+    lease interval DEFAULT NULL,
+    max_jobs integer DEFAULT 1,
+    wait interval DEFAULT NULL,
+    queue_order text DEFAULT 'least-recent')
+RETURNS TABLE(
+    claim_id uuid,
+    job_id bigint,
+    queue text,
+    payload jsonb,
+    headers jsonb,
+    tenant text,
+    binding text,
+    trigger_id text,
+    priority text,
+    attempt integer,
+    failures integer,
+    max_attempts integer,
+    deadline timestamptz,
+    enqueued_at timestamptz,
+    selected_at timestamptz,
+    waited interval,
+    fairness_key text,
+    decision text,
+    promotion_deadline timestamptz,
+    round bigint,
+    credit bigint,
+    weight integer,
+    policy_version integer,
+    correlation text)
+AS 'MODULE_PATHNAME', 'workq_claim_any'
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10;
+COMMENT ON FUNCTION workq_claim_any(text[], text, interval, integer, interval, text) IS
+'workq_claim from several queues (1 to 64; one that is named twice counts once). queue_order: least-recent takes each job from the queue, of those that have one, from which a job was claimed longest ago, also within a batch; listed takes from the first queue that has a job. A paused queue is passed over. worker, lease, max_jobs, wait, the rows, the right that is needed (on every queue) and the errors are those of workq_claim; lease NULL is 5 minutes, or a queue''s max_lease if that is shorter. Errors: 42704 one of the queues does not exist, 54000 more than 64 queues.';
+
+CREATE PROCEDURE workq_wait(queues text[], timeout interval DEFAULT '5 min', INOUT ready boolean DEFAULT NULL)
+AS 'MODULE_PATHNAME', 'workq_wait'
+LANGUAGE c;
+COMMENT ON PROCEDURE workq_wait(text[], interval, boolean) IS
+'Sleeps until there is something to claim in one of the queues (1 to 64), or for timeout (0 to 1 day; NULL is 5 minutes). ready becomes true, and then the session should claim at once, or false when the time is up. A claim may still find nothing: somebody else was faster. Called outside a transaction block it commits before it sleeps, so that it holds no snapshot and no lock. Waiters are woken one for each job, the one that has waited for longest first. Needs the right to claim from every queue. Errors: 42704 no such queue, 42501, 22004/22023/22008/54000 bad argument.';
+
+CREATE PROCEDURE workq_await(job_id bigint, timeout interval DEFAULT '5 min', INOUT state text DEFAULT NULL)
+AS 'MODULE_PATHNAME', 'workq_await'
+LANGUAGE c;
+COMMENT ON PROCEDURE workq_await(bigint, interval, text) IS
+'Sleeps until a job is done or dead, or for timeout (0 to 1 day; NULL is 5 minutes). state becomes what workq_job tells (succeeded, dead, cancelled, ...), or NULL when the time is up. Called outside a transaction block it commits before it sleeps, so that it holds no snapshot and no lock. Needs the right to monitor the queue. Errors: 42704 no such job, 42501, 22004/22023/22008 bad argument.';
 
 CREATE FUNCTION workq_renew(claim_id uuid, lease interval DEFAULT NULL, on_lost text DEFAULT 'error')
 RETURNS timestamptz

@@ -28,6 +28,7 @@
 #include "guc.h"
 #include "outcome.h"
 #include "queue.h"
+#include "wait.h"
 #include "xact.h"
 
 PG_FUNCTION_INFO_V1(workq_cancel);
@@ -897,4 +898,24 @@ workq_job(PG_FUNCTION_ARGS)
 						 out.nulls);
 	workq_store_close(store);
 	return (Datum) 0;
+}
+
+const char *
+workq_job_end_state(int64 job_id, int32 *queue_id)
+{
+	WorkqStore *store = workq_store_open_reader();
+	FoundJob	found;
+	TimestampTz since;
+	const char *state = NULL;
+	WorkqQueueInfo *info = find_job(store, job_id, WORKQ_RIGHT_MONITOR,
+									&found);
+
+	*queue_id = info != NULL ? info->queue_id : 0;
+	found.events = workq_store_events(store, job_id);
+	if (found.place == PLACE_DONE || found.place == PLACE_HELD || info == NULL)
+		state = pstrdup(state_of(&found, &since));
+	if (found.place == PLACE_HELD && strcmp(state, "dead") != 0)
+		state = NULL;
+	workq_store_close(store);
+	return state;
 }

@@ -639,6 +639,20 @@ workq_sched_undo(int queue, const WorkqSelection *selection, TimestampTz now)
 	workq_xact_drop_last();
 }
 
+/* Only the order counts, so there is no lock. */
+void
+workq_sched_served(int queue)
+{
+	pg_atomic_write_u64(&sched_queues[queue].served,
+						pg_atomic_add_fetch_u64(&sched_shared->turns, 1));
+}
+
+uint64
+workq_sched_last_served(int queue)
+{
+	return pg_atomic_read_u64(&sched_queues[queue].served);
+}
+
 void
 workq_sched_unreserve(int queue, int lane, TimestampTz now)
 {
@@ -674,22 +688,47 @@ publish_time(SchedQueue *queue, WorkqHint *hint, WorkqPos pos)
 {
 	sched_hint_publish(hint, pos);
 	sched_wake_worker_at(queue, pos.since);
+	sched_wait_time(queue, pos.since);
 }
 
 /*
- * One change of a committed transaction; queue lock held.
+ * A claim of this lane has ended or was undone, and a place is free: can a
+ * waiter use it?
+ */
+static bool
+place_freed(const WorkqPolicy *policy, int lane)
+{
+	return workq_policy_cap(policy, lane) > 0 &&
+		workq_policy_eligible(policy, lane);
+}
+
+/*
+ * A job has left the table where it was: who awaits its end looks.
  */
 static void
+publish_end(SchedQueue *queue, const WorkqChange *change)
+{
+	if (queue->awaiters.first >= 0)
+		sched_wait_job(queue, change->count == 1 ? change->pos.job_id : 0);
+}
+
+/*
+ * One change of a committed transaction; queue lock held.  Returns how many
+ * waiters to wake.
+ */
+static int
 publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 {
 	WorkqPolicy policy = sched_policy(queue);
 	WorkqCounters *counters = &queue->counters;
 	SchedLane  *lane = change->lane >= 0 ? &sched_lanes[change->lane] : NULL;
+	int			wake = 0;
 
 	switch ((WorkqChangeKind) change->kind)
 	{
 		case WORKQ_CHANGE_READY_ADD:
 			counters->ready += change->count;
+			wake = change->count;
 			if (lane != NULL)
 			{
 				lane->ready += change->count;
@@ -701,6 +740,7 @@ publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 			counters->ready -= change->count;
 			if (lane != NULL)
 				lane->ready -= change->count;
+			publish_end(queue, change);
 			break;
 		case WORKQ_CHANGE_CLAIM:
 			counters->ready--;
@@ -717,7 +757,12 @@ publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 		case WORKQ_CHANGE_LEASE_END:
 			counters->leased -= change->count;
 			if (lane != NULL)
+			{
 				workq_policy_finish(&policy, change->lane, change->count, now);
+				if (place_freed(&policy, change->lane))
+					wake = change->count;
+			}
+			publish_end(queue, change);
 			break;
 		case WORKQ_CHANGE_DUE_ADD:
 			counters->scheduled += change->count;
@@ -725,12 +770,15 @@ publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 			break;
 		case WORKQ_CHANGE_DUE_TAKE:
 			counters->scheduled -= change->count;
+			publish_end(queue, change);
 			break;
 		case WORKQ_CHANGE_HELD_ADD:
 			counters->held += change->count;
+			publish_end(queue, change);
 			break;
 		case WORKQ_CHANGE_HELD_TAKE:
 			counters->held -= change->count;
+			publish_end(queue, change);
 			break;
 		case WORKQ_CHANGE_ENQUEUED:
 			counters->enqueued += change->count;
@@ -751,20 +799,24 @@ publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 		case WORKQ_CHANGE_FOREIGN:
 			break;
 	}
+	return wake;
 }
 
 /*
  * One change of a rolled back transaction or savepoint; queue lock held.
+ * Returns how many waiters to wake.
  */
-static void
+static int
 publish_abort(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 {
 	WorkqPolicy policy = sched_policy(queue);
 	SchedLane  *lane = change->lane >= 0 ? &sched_lanes[change->lane] : NULL;
+	int			wake = 0;
 
 	switch ((WorkqChangeKind) change->kind)
 	{
 		case WORKQ_CHANGE_READY_TAKE:
+			wake = change->count;
 			if (lane != NULL)
 				sched_lane_offer(change->lane, change->priority, change->pos,
 								 change->count == 1, now, now);
@@ -779,6 +831,7 @@ publish_abort(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 			workq_policy_abort(&policy, change->lane, 1,
 							   change->promoted ? 1 : 0, now);
 			queue->counters.selected--;
+			wake = 1;
 			break;
 		case WORKQ_CHANGE_LEASE_MOVE:
 		case WORKQ_CHANGE_LEASE_END:
@@ -804,6 +857,7 @@ publish_abort(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 		case WORKQ_CHANGE_FOREIGN:
 			break;
 	}
+	return wake;
 }
 
 void
@@ -811,6 +865,7 @@ workq_sched_publish(const WorkqChange *changes, int n, bool commit)
 {
 	SchedQueue *queue = &sched_queues[changes[0].queue];
 	TimestampTz now = workq_now();
+	int			wake = 0;
 	int			i;
 
 	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
@@ -819,14 +874,15 @@ workq_sched_publish(const WorkqChange *changes, int n, bool commit)
 		const WorkqChange *change = &changes[i];
 
 		if (commit)
-			publish_commit(queue, change, now);
+			wake += publish_commit(queue, change, now);
 		else
-			publish_abort(queue, change, now);
+			wake += publish_abort(queue, change, now);
 		if (change->lane >= 0)
 			sched_lanes[change->lane].pins--;
 	}
 	sched_free_idle_lanes(changes[0].queue, 2);
 	LWLockRelease(&queue->lock);
+	sched_wait_wake(changes[0].queue, wake);
 }
 
 /*
@@ -891,6 +947,9 @@ workq_sched_set_stale(void)
 					 p++)
 					sched_lane_offer(lane, p, workq_pos_min, false, now, now);
 			}
+			sched_wait_wake_chain(queue);
+			sched_wait_time(queue, DT_NOBEGIN);
+			sched_wait_job(queue, 0);
 			LWLockRelease(&queue->lock);
 		}
 		if (instance->worker >= 0)

@@ -88,6 +88,13 @@ typedef struct SchedChunk
 	char		data[WORKQ_KEY_CHUNK];
 } SchedChunk;
 
+/* Who waits for a queue: entries of sched_wait.c, -1 if empty. */
+typedef struct SchedWaitList
+{
+	int			first;			/* waits for longest */
+	int			last;
+} SchedWaitList;
+
 typedef struct SchedQueue
 {
 	LWLock		lock;
@@ -108,6 +115,11 @@ typedef struct SchedQueue
 	WorkqHint	due;			/* queue lock */
 	WorkqHint	expiry;			/* queue lock */
 	WorkqCounters counters;		/* queue lock */
+	SchedWaitList waiters;		/* queue lock; for a job to claim */
+	SchedWaitList awaiters;		/* queue lock; for one job's end */
+	int			keeper;			/* queue lock; the waiter that watches times */
+	TimestampTz keeper_until;	/* queue lock; it sleeps until then */
+	pg_atomic_uint64 served;	/* when it was served last, in turns */
 } SchedQueue;
 
 typedef enum SchedTranche
@@ -130,6 +142,7 @@ typedef struct SchedShared
 	int			free_exact;		/* pool */
 	int			free_chunk;		/* pool */
 	int			n_free_lanes;	/* pool */
+	pg_atomic_uint64 turns;		/* served, of all queues */
 	LWLock		partition[WORKQ_LANE_PARTITIONS];
 	WorkqInstance instances[WORKQ_MAX_INSTANCES];
 } SchedShared;
@@ -206,6 +219,14 @@ extern void sched_hint_publish(WorkqHint *hint, WorkqPos pos);
 extern void sched_lane_offer(int lane, int priority, WorkqPos pos, bool single,
 							 TimestampTz now, TimestampTz clock);
 extern void sched_wake_worker_at(SchedQueue *queue, TimestampTz when);
+
+/* sched_wait.c */
+extern void sched_wait_reset(SchedQueue *queue);
+extern void sched_wait_wake(int queue, int n);
+extern void sched_wait_wake_chain(SchedQueue *queue);
+extern void sched_wait_time(SchedQueue *queue, TimestampTz when);
+extern void sched_wait_job(SchedQueue *queue, int64 job_id);
+extern void sched_wait_drop(SchedQueue *queue);
 
 /* sched_load.c */
 extern void sched_load(WorkqInstance *instance);

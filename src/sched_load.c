@@ -144,6 +144,28 @@ load_table(int instance, WorkqRelation table)
 	MemoryContextDelete(context);
 }
 
+/*
+ * What was loaded may be what somebody waits for.
+ */
+static void
+wake_waiters(int instance)
+{
+	int			q;
+
+	for (q = 0; q < sched_shared->max_queues; q++)
+	{
+		SchedQueue *queue = &sched_queues[q];
+
+		if (queue->instance != instance)
+			continue;
+		LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+		sched_wait_wake_chain(queue);
+		sched_wait_time(queue, DT_NOBEGIN);
+		sched_wait_job(queue, 0);
+		LWLockRelease(&queue->lock);
+	}
+}
+
 void
 sched_load(WorkqInstance *instance)
 {
@@ -180,5 +202,6 @@ sched_load(WorkqInstance *instance)
 	if (instance->epoch == epoch)
 		instance->stale = false;
 	LWLockRelease(&sched_shared->control);
+	wake_waiters(number);
 	UnlockRelationOid(gate, ShareRowExclusiveLock);
 }

@@ -101,6 +101,7 @@ init_area(int n_queue_buckets, int n_lane_buckets)
 		tranche[i] = LWLockNewTrancheId();
 	LWLockInitialize(&sched_shared->control, tranche[SCHED_TRANCHE_CONTROL]);
 	SpinLockInit(&sched_shared->pool);
+	pg_atomic_init_u64(&sched_shared->turns, 0);
 	sched_shared->max_lanes = workq_guc_max_lanes;
 	sched_shared->max_queues = workq_guc_max_queues;
 	for (i = 0; i < WORKQ_LANE_PARTITIONS; i++)
@@ -119,6 +120,8 @@ init_area(int n_queue_buckets, int n_lane_buckets)
 		LWLockInitialize(&sched_queues[i].lock,
 						 tranche[SCHED_TRANCHE_QUEUE]);
 		sched_queues[i].instance = -1;
+		pg_atomic_init_u64(&sched_queues[i].served, 0);
+		sched_wait_reset(&sched_queues[i]);
 	}
 	for (i = 0; i < workq_guc_max_lanes; i++)
 	{
@@ -322,6 +325,8 @@ queue_reset(SchedQueue *queue)
 	sched_hint_reset(&queue->due, workq_pos_max);
 	sched_hint_reset(&queue->expiry, workq_pos_max);
 	memset(&queue->counters, 0, sizeof(WorkqCounters));
+	pg_atomic_write_u64(&queue->served, 0);
+	sched_wait_reset(queue);
 }
 
 /*
@@ -399,6 +404,7 @@ sched_queue_free(int q)
 	SchedQueue *queue = &sched_queues[q];
 	int		   *link = queue_bucket(queue->instance, queue->queue_id);
 
+	sched_wait_drop(queue);
 	sched_free_all_lanes(q);
 	while (*link != q)
 		link = &sched_queues[*link].hash_next;

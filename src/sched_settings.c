@@ -131,6 +131,7 @@ workq_sched_set_settings(int q, const WorkqSettings *own)
 	queue->defaults = 0;
 	queue->keys_version++;
 	sched_settings_refresh(queue, workq_now());
+	sched_wait_wake_chain(queue);
 	LWLockRelease(&queue->lock);
 }
 
@@ -248,12 +249,18 @@ sched_settings_refresh_keys(int q, TimestampTz now)
 	uint32		version = queue->keys_version;
 	uint32		weights = weights_fingerprint();
 	char		lane_key[WORKQ_MAX_LANE + 4];
+	const WorkqQueueInfo *info;
 	int		   *lanes;
 	int			room;
 	int			n = 0;
 	int			i;
 
 	if (queue->keys_seen == version && queue->weights_seen == weights)
+		return;
+
+	/* a commit publishes before it invalidates our copy of the catalog */
+	info = workq_queue_by_id(queue->queue_id, true);
+	if (info != NULL && info->settings.version < queue->own.version)
 		return;
 	room = queue->n_lanes + 16;
 	lanes = palloc(room * sizeof(int));
@@ -288,6 +295,7 @@ workq_sched_keys_changed(int q)
 {
 	LWLockAcquire(&sched_queues[q].lock, LW_EXCLUSIVE);
 	sched_queues[q].keys_version++;
+	sched_wait_wake_chain(&sched_queues[q]);
 	LWLockRelease(&sched_queues[q].lock);
 }
 
