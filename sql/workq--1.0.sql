@@ -41,6 +41,7 @@ CREATE TABLE workq.queues (
     max_attempts    integer,
     retry_base      bigint,
     retry_cap       bigint,
+    notify_every    bigint,
     weights         text,
     CONSTRAINT queues_pkey PRIMARY KEY (queue_id),
     CONSTRAINT queues_name_key UNIQUE (name)
@@ -377,12 +378,13 @@ CREATE FUNCTION workq_configure(
     max_lease interval DEFAULT NULL,
     max_attempts integer DEFAULT NULL,
     retry_base interval DEFAULT NULL,
-    retry_cap interval DEFAULT NULL)
+    retry_cap interval DEFAULT NULL,
+    notify_every interval DEFAULT NULL)
 RETURNS integer
 AS 'MODULE_PATHNAME', 'workq_configure'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION workq_configure(text, text, text, integer, interval, text, interval, interval, integer, integer, text, interval, integer, interval, interval) IS
-'Gives a queue settings of its own instead of the server''s workq.* settings; what is NULL stays as it is. strategy: fifo or drr. fairness_key: tenant, binding, trigger-id or tenant-and-binding. quantum: 1 to 1000000. starvation_age: 0 (off) to 24 days. starvation_mode: bounded or strict. promote_normal_after, promote_low_after: 0 (off) to 24 days. max_concurrent_per_key: 0 (no limit) to 1000000. default_weight: 0 (paused) to 1000000. weights: key:weight,key:weight, each weight 0 to 1000000; replaces the queue''s list. max_lease: 1 to 24 days. max_attempts: 1 to 1000000. retry_base, retry_cap: 0 to 24 days. Intervals are whole milliseconds without months or years. Returns the queue''s policy version, a new one if anything changed. Needs the right to manage the queue. Errors: 42704 no such queue, 42501, 22004/22023/22008/54000 bad argument (nothing is changed).';
+COMMENT ON FUNCTION workq_configure(text, text, text, integer, interval, text, interval, interval, integer, integer, text, interval, integer, interval, interval, interval) IS
+'Gives a queue settings of its own instead of the server''s workq.* settings; what is NULL stays as it is. strategy: fifo or drr. fairness_key: tenant, binding, trigger-id or tenant-and-binding. quantum: 1 to 1000000. starvation_age: 0 (off) to 24 days. starvation_mode: bounded or strict. promote_normal_after, promote_low_after: 0 (off) to 24 days. max_concurrent_per_key: 0 (no limit) to 1000000. default_weight: 0 (paused) to 1000000. weights: key:weight,key:weight, each weight 0 to 1000000; replaces the queue''s list. max_lease: 1 to 24 days. max_attempts: 1 to 1000000. retry_base, retry_cap: 0 to 24 days. notify_every: 0 (off) to 24 days; the background worker sends NOTIFY workq with the queue''s name when the queue goes from empty to ready, and again while it stays ready, at most that often. Intervals are whole milliseconds without months or years. Returns the queue''s policy version, a new one if anything changed. Needs the right to manage the queue. Errors: 42704 no such queue, 42501, 22004/22023/22008/54000 bad argument (nothing is changed).';
 
 CREATE FUNCTION workq_set_key(queue text, key text, weight integer DEFAULT NULL, max_concurrent integer DEFAULT NULL)
 RETURNS integer

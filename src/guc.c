@@ -90,6 +90,10 @@ const WorkqSettingDef workq_settings[WORKQ_N_SETTINGS] = {
 	[WORKQ_SET_RETRY_CAP] = {
 		"retry_cap", WORKQ_KIND_TIME, NULL, 0, GUC_MAX_MS, 30000,
 		"Delay before a retry at most."
+	},
+	[WORKQ_SET_NOTIFY_EVERY] = {
+		"notify_every", WORKQ_KIND_TIME, NULL, 0, GUC_MAX_MS, 0,
+		"How often at most listeners are notified that a queue has ready jobs; 0 is never."
 	}
 };
 

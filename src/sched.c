@@ -683,6 +683,23 @@ sched_wake_worker_at(SchedQueue *queue, TimestampTz when)
 		SetLatch(&ProcGlobal->allProcs[worker].procLatch);
 }
 
+/*
+ * Jobs may be ready: if the queue has listeners, see that the worker tells
+ * them, now or when it may again.  Queue lock held.
+ */
+void
+sched_notify(SchedQueue *queue, TimestampTz now)
+{
+	int64		every = sched_setting(queue, WORKQ_SET_NOTIFY_EVERY) * 1000;
+
+	if (every == 0 || queue->counters.ready <= 0 ||
+		queue->notify_at != DT_NOEND)
+		return;
+	queue->notify_at = queue->notified_at == DT_NOBEGIN ? now :
+		Max(now, queue->notified_at + every);
+	sched_wake_worker_at(queue, queue->notify_at);
+}
+
 static void
 publish_time(SchedQueue *queue, WorkqHint *hint, WorkqPos pos)
 {
@@ -728,6 +745,7 @@ publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 	{
 		case WORKQ_CHANGE_READY_ADD:
 			counters->ready += change->count;
+			sched_notify(queue, now);
 			wake = change->count;
 			if (lane != NULL)
 			{
@@ -1013,12 +1031,47 @@ workq_sched_next_due(WorkqInstance *instance)
 		LWLockAcquire(&queue->lock, LW_SHARED);
 		next = Min(next, queue->due.low.since);
 		next = Min(next, queue->expiry.low.since);
+		next = Min(next, queue->notify_at);
 		LWLockRelease(&queue->lock);
 	}
 	pfree(queues);
 	if (next != DT_NOEND)
 		pg_atomic_write_u64(&instance->worker_until, (uint64) next);
 	return next;
+}
+
+/*
+ * A queue that was emptied meanwhile has nothing to tell.
+ */
+int32
+workq_sched_notify_due(int q, TimestampTz now)
+{
+	SchedQueue *queue = &sched_queues[q];
+	int32		queue_id = 0;
+
+	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+	if (queue->notify_at <= now)
+	{
+		if (queue->counters.ready > 0 &&
+			sched_setting(queue, WORKQ_SET_NOTIFY_EVERY) > 0)
+			queue_id = queue->queue_id;
+		else
+			queue->notify_at = DT_NOEND;
+	}
+	LWLockRelease(&queue->lock);
+	return queue_id;
+}
+
+void
+workq_sched_notified(int q, TimestampTz now)
+{
+	SchedQueue *queue = &sched_queues[q];
+
+	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+	queue->notified_at = now;
+	queue->notify_at = DT_NOEND;
+	sched_notify(queue, now);
+	LWLockRelease(&queue->lock);
 }
 
 void

@@ -325,6 +325,13 @@ extern void workq_sched_worker_attach(WorkqInstance *instance);
  */
 extern TimestampTz workq_sched_next_due(WorkqInstance *instance);
 
+/*
+ * The id of a queue whose listeners are to be told now that it has ready jobs,
+ * or 0; and that they have been.
+ */
+extern int32 workq_sched_notify_due(int queue, TimestampTz now);
+extern void workq_sched_notified(int queue, TimestampTz now);
+
 /* The queues of an instance: fills queue numbers and ids, returns how many. */
 extern int	workq_sched_queues(WorkqInstance *instance, int **queues);
 

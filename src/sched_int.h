@@ -115,6 +115,8 @@ typedef struct SchedQueue
 	WorkqHint	due;			/* queue lock */
 	WorkqHint	expiry;			/* queue lock */
 	WorkqCounters counters;		/* queue lock */
+	TimestampTz notify_at;		/* queue lock; tell listeners then */
+	TimestampTz notified_at;	/* queue lock; they were last told */
 	SchedWaitList waiters;		/* queue lock; for a job to claim */
 	SchedWaitList awaiters;		/* queue lock; for one job's end */
 	int			keeper;			/* queue lock; the waiter that watches times */
@@ -209,6 +211,7 @@ extern void sched_exact_free(int exact);
 
 /* sched_settings.c */
 extern void sched_settings_refresh(SchedQueue *queue, TimestampTz now);
+extern int64 sched_setting(const SchedQueue *queue, WorkqSettingId id);
 extern void sched_settings_init(SchedQueue *queue, int64 round);
 extern void sched_settings_refresh_keys(int queue, TimestampTz now);
 extern int	sched_lane_get(int queue, const char *key);
@@ -218,6 +221,7 @@ extern void sched_hint_reset(WorkqHint *hint, WorkqPos low);
 extern void sched_hint_publish(WorkqHint *hint, WorkqPos pos);
 extern void sched_lane_offer(int lane, int priority, WorkqPos pos, bool single,
 							 TimestampTz now, TimestampTz clock);
+extern void sched_notify(SchedQueue *queue, TimestampTz now);
 extern void sched_wake_worker_at(SchedQueue *queue, TimestampTz when);
 
 /* sched_wait.c */

@@ -160,6 +160,7 @@ wake_waiters(int instance)
 			continue;
 		LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
 		sched_wait_wake_chain(queue);
+		sched_notify(queue, workq_now());
 		sched_wait_time(queue, DT_NOBEGIN);
 		sched_wait_job(queue, 0);
 		LWLockRelease(&queue->lock);

@@ -326,6 +326,8 @@ queue_reset(SchedQueue *queue)
 	sched_hint_reset(&queue->expiry, workq_pos_max);
 	memset(&queue->counters, 0, sizeof(WorkqCounters));
 	pg_atomic_write_u64(&queue->served, 0);
+	queue->notify_at = DT_NOEND;
+	queue->notified_at = DT_NOBEGIN;
 	sched_wait_reset(queue);
 }
 

@@ -61,6 +61,16 @@ weights_fingerprint(void)
 	return fingerprint;
 }
 
+/*
+ * A setting as it holds for the queue.  Queue lock held; also in callbacks.
+ */
+int64
+sched_setting(const SchedQueue *queue, WorkqSettingId id)
+{
+	return (queue->own.own & (1u << id)) ? queue->own.value[id] :
+		workq_guc_default(id);
+}
+
 static void
 make_params(const SchedQueue *queue, WorkqPolicyParams *params)
 {
@@ -68,8 +78,7 @@ make_params(const SchedQueue *queue, WorkqPolicyParams *params)
 	int			i;
 
 	for (i = 0; i < WORKQ_N_SETTINGS; i++)
-		values[i] = (queue->own.own & (1u << i)) ? queue->own.value[i] :
-			workq_guc_default(i);
+		values[i] = sched_setting(queue, (WorkqSettingId) i);
 	memset(params, 0, sizeof(WorkqPolicyParams));
 	params->strategy = values[WORKQ_SET_STRATEGY] == WORKQ_STRATEGY_DRR ?
 		WORKQ_POLICY_DRR : WORKQ_POLICY_FIFO;
@@ -132,6 +141,7 @@ workq_sched_set_settings(int q, const WorkqSettings *own)
 	queue->keys_version++;
 	sched_settings_refresh(queue, workq_now());
 	sched_wait_wake_chain(queue);
+	sched_notify(queue, workq_now());
 	LWLockRelease(&queue->lock);
 }
 

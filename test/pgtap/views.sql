@@ -53,7 +53,7 @@ SELECT is(pg_temp.seen(role, $$SELECT state, error_code, error_message, payload 
   FROM (VALUES ('owner', '(dead,E1,message,1)'), ('claim', '(dead,E1,message,1)'), ('monitor', '(dead,E1,message,)'),
     ('pg_monitor', '(dead,E1,message,)'), ('nobody', NULL)) v(role, expected);
 SELECT is(pg_temp.seen(role, $$SELECT count(*) FROM workq.settings WHERE queue LIKE 'pgtap%'$$), expected, 'settings: ' || role)
-  FROM (VALUES ('owner', '(14)'), ('claim', '(14)'), ('monitor', '(14)'), ('pg_monitor', '(14)'), ('nobody', '(0)')) v(role, expected);
+  FROM (VALUES ('owner', '(15)'), ('claim', '(15)'), ('monitor', '(15)'), ('pg_monitor', '(15)'), ('nobody', '(0)')) v(role, expected);
 
 -- the counters are published at commit: until then the views' tables tell more
 SELECT is((SELECT expired FROM workq.active_claims WHERE queue = 'pgtap views'), false, 'active_claims shows what this transaction did');
