@@ -45,6 +45,7 @@ CREATE TABLE workq.queues (
     retry_factor    integer,
     retry_jitter    integer,
     trust           text,
+    notify_every    bigint,
     weights         text,
     CONSTRAINT queues_pkey PRIMARY KEY (queue_id),
     CONSTRAINT queues_name_key UNIQUE (name)
@@ -436,12 +437,13 @@ CREATE FUNCTION workq_configure(
     retry_kind text DEFAULT NULL,
     retry_factor integer DEFAULT NULL,
     retry_jitter integer DEFAULT NULL,
-    trust text DEFAULT NULL)
+    trust text DEFAULT NULL,
+    notify_every interval DEFAULT NULL)
 RETURNS integer
 AS 'MODULE_PATHNAME', 'workq_configure'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION workq_configure(text, text, text, integer, interval, text, interval, interval, integer, integer, text, interval, integer, interval, interval, text, integer, integer, text) IS
-'Gives a queue settings of its own instead of the server''s workq.* settings; what is NULL stays as it is. strategy: fifo or drr. fairness_key: tenant, binding, trigger-id or tenant-and-binding. quantum: 1 to 1000000. starvation_age: 0 (off) to 24 days. starvation_mode: bounded or strict. promote_normal_after, promote_low_after: 0 (off) to 24 days. max_concurrent_per_key: 0 (no limit) to 1000000. default_weight: 0 (paused) to 1000000. weights: key:weight,key:weight, each weight 0 to 1000000; replaces the queue''s list. max_lease: 1 to 24 days. max_attempts: 1 to 1000000. retry_kind: exponential (the n-th retry comes after retry_base times retry_factor to the power of n - 1, at most retry_cap), fixed (after retry_base) or none. retry_base, retry_cap: 0 to 24 days. retry_factor: 1 to 100. retry_jitter: 0 to 100 percent by which a delay may be shorter or longer. trust: engine (error map and retry policy are applied by the database) or worker (they are shown to workers by workq_claim_policy, whose own verdict stands). Intervals are whole milliseconds without months or years. Returns the queue''s policy version, a new one if anything changed. Needs the right to manage the queue. Errors: 42704 no such queue, 42501, 22004/22023/22008/54000 bad argument (nothing is changed).';
+COMMENT ON FUNCTION workq_configure(text, text, text, integer, interval, text, interval, interval, integer, integer, text, interval, integer, interval, interval, text, integer, integer, text, interval) IS
+'Gives a queue settings of its own instead of the server''s workq.* settings; what is NULL stays as it is. strategy: fifo or drr. fairness_key: tenant, binding, trigger-id or tenant-and-binding. quantum: 1 to 1000000. starvation_age: 0 (off) to 24 days. starvation_mode: bounded or strict. promote_normal_after, promote_low_after: 0 (off) to 24 days. max_concurrent_per_key: 0 (no limit) to 1000000. default_weight: 0 (paused) to 1000000. weights: key:weight,key:weight, each weight 0 to 1000000; replaces the queue''s list. max_lease: 1 to 24 days. max_attempts: 1 to 1000000. retry_kind: exponential (the n-th retry comes after retry_base times retry_factor to the power of n - 1, at most retry_cap), fixed (after retry_base) or none. retry_base, retry_cap: 0 to 24 days. retry_factor: 1 to 100. retry_jitter: 0 to 100 percent by which a delay may be shorter or longer. trust: engine (error map and retry policy are applied by the database) or worker (they are shown to workers by workq_claim_policy, whose own verdict stands). notify_every: 0 (off) to 24 days; the background worker sends NOTIFY workq with the queue''s name when the queue goes from empty to ready, and again while it stays ready, at most that often. Intervals are whole milliseconds without months or years. Returns the queue''s policy version, a new one if anything changed. Needs the right to manage the queue. Errors: 42704 no such queue, 42501, 22004/22023/22008/54000 bad argument (nothing is changed).';
 
 CREATE FUNCTION workq_set_key(queue text, key text, weight integer DEFAULT NULL, max_concurrent integer DEFAULT NULL)
 RETURNS integer
@@ -581,12 +583,38 @@ CREATE FUNCTION workq_claim(
     queue text,
     worker text,
     lease interval DEFAULT NULL,
-    max_jobs integer DEFAULT 1)
+    max_jobs integer DEFAULT 1,
+    wait interval DEFAULT NULL)
 RETURNS SETOF workq.claim
 AS 'MODULE_PATHNAME', 'workq_claim'
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10;
-COMMENT ON FUNCTION workq_claim(text, text, interval, integer) IS
-'Claims up to max_jobs (1 to 100000) jobs, those whose turn it is, in that order; no row if there is none or the queue is paused. Never waits for another claimer. worker: who claims, 1 to 255 bytes. lease: how long the claims hold without renewal, at least 1 ms and at most the queue''s max_lease; NULL is 5 minutes, or max_lease if that is shorter. Returns per job: claim_id, to be given to workq_renew and the outcome verbs; the job as it was enqueued; attempt (claims so far, this one included) and failures; deadline (when the lease ends); selected_at and waited (since it became ready); and why it was chosen: fairness_key, decision (priority, fair-share or starvation-deadline), promotion_deadline, round, credit, weight, policy_version. Needs the right to claim. Errors: 42704 no such queue, 42501, 22004/22023/22008/54000 bad argument.';
+COMMENT ON FUNCTION workq_claim(text, text, interval, integer, interval) IS
+'Claims up to max_jobs (1 to 100000) jobs, those whose turn it is, in that order; no row if there is none or the queue is paused. Never waits for another claimer. wait: how long to wait for a job if there is none, 0 to 5 minutes; NULL is not to wait. While it waits it holds no lock, but the statement keeps its snapshot, so that workq_wait is better for long waits. worker: who claims, 1 to 255 bytes. lease: how long the claims hold without renewal, at least 1 ms and at most the queue''s max_lease; NULL is 5 minutes, or max_lease if that is shorter. Returns per job: claim_id, to be given to workq_renew and the outcome verbs; the job as it was enqueued; attempt (claims so far, this one included) and failures; deadline (when the lease ends); selected_at and waited (since it became ready); and why it was chosen: fairness_key, decision (priority, fair-share or starvation-deadline), promotion_deadline, round, credit, weight, policy_version. Needs the right to claim. Errors: 42704 no such queue, 42501, 22004/22023/22008/54000 bad argument.';
+
+CREATE FUNCTION workq_claim_any(
+    queues text[],
+    worker text,
+    lease interval DEFAULT NULL,
+    max_jobs integer DEFAULT 1,
+    wait interval DEFAULT NULL,
+    queue_order text DEFAULT 'least-recent')
+RETURNS SETOF workq.claim
+AS 'MODULE_PATHNAME', 'workq_claim_any'
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10;
+COMMENT ON FUNCTION workq_claim_any(text[], text, interval, integer, interval, text) IS
+'workq_claim from several queues (1 to 64; one that is named twice counts once). queue_order: least-recent takes each job from the queue, of those that have one, from which a job was claimed longest ago, also within a batch; listed takes from the first queue that has a job. A paused queue is passed over. worker, lease, max_jobs, wait, the rows, the right that is needed (on every queue) and the errors are those of workq_claim; lease NULL is 5 minutes, or a queue''s max_lease if that is shorter. Errors: 42704 one of the queues does not exist, 54000 more than 64 queues.';
+
+CREATE PROCEDURE workq_wait(queues text[], timeout interval DEFAULT '5 min', INOUT ready boolean DEFAULT NULL)
+AS 'MODULE_PATHNAME', 'workq_wait'
+LANGUAGE c;
+COMMENT ON PROCEDURE workq_wait(text[], interval, boolean) IS
+'Sleeps until there is something to claim in one of the queues (1 to 64), or for timeout (0 to 1 day; NULL is 5 minutes). ready becomes true, and then the session should claim at once, or false when the time is up. A claim may still find nothing: somebody else was faster. Called outside a transaction block it commits before it sleeps, so that it holds no snapshot and no lock. Waiters are woken one for each job, the one that has waited for longest first. Needs the right to claim from every queue. Errors: 42704 no such queue, 42501, 22004/22023/22008/54000 bad argument.';
+
+CREATE PROCEDURE workq_await(job_id bigint, timeout interval DEFAULT '5 min', INOUT state text DEFAULT NULL)
+AS 'MODULE_PATHNAME', 'workq_await'
+LANGUAGE c;
+COMMENT ON PROCEDURE workq_await(bigint, interval, text) IS
+'Sleeps until a job is done or dead, or for timeout (0 to 1 day; NULL is 5 minutes). state becomes what workq_job tells (succeeded, dead, cancelled, ...), or NULL when the time is up. Called outside a transaction block it commits before it sleeps, so that it holds no snapshot and no lock. Needs the right to monitor the queue. Errors: 42704 no such job, 42501, 22004/22023/22008 bad argument.';
 
 CREATE FUNCTION workq_renew(claim_id uuid, lease interval DEFAULT NULL, on_lost text DEFAULT 'error')
 RETURNS timestamptz

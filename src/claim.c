@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * claim.c
- *	  workq_claim: the next jobs, under a lease.
+ *	  workq_claim and workq_claim_any: the next jobs, under a lease.
  *
  * For each job: reserve a turn (sched.c says which lane), look for the best
  * job there, delete its ready row without waiting, insert its lease.  A turn
@@ -35,9 +35,11 @@
 #include "relane.h"
 #include "sched.h"
 #include "store.h"
+#include "wait.h"
 #include "xact.h"
 
 PG_FUNCTION_INFO_V1(workq_claim);
+PG_FUNCTION_INFO_V1(workq_claim_any);
 
 #define CLAIM_COLUMNS	24
 #define NEAR_WANTED		4		/* who wants more reads whole index pages */
@@ -45,7 +47,7 @@ PG_FUNCTION_INFO_V1(workq_claim);
 #define LANES_ADOPTED	64		/* at a time, when there are too many */
 #define MAX_FRUITLESS	100		/* turns that lead nowhere */
 
-/* One call of workq_claim. */
+/* A call's part that is about one queue. */
 typedef struct Claim
 {
 	WorkqStore *store;
@@ -64,7 +66,23 @@ typedef struct Claim
 	List	   *lanes;			/* of ClaimLane */
 	List	   *aside;			/* lanes with locked rows */
 	int			fruitless;		/* turns since the last job that led nowhere */
+	bool		paused;
+	bool		exhausted;		/* nothing can be had any more */
 } Claim;
+
+/* One call. */
+typedef struct ClaimCall
+{
+	ReturnSetInfo *rsinfo;
+	char	   *worker;
+	int64		lease;			/* microseconds; -1: the default */
+	int			wanted;
+	int			got;
+	bool		listed;			/* queues in the order given */
+	int			n;
+	char	   *queue_name[WORKQ_MAX_WAIT_QUEUES];
+	Claim	   *claim;			/* of each queue; made by each attempt */
+} ClaimCall;
 
 /* A lane that the call is looking into. */
 typedef struct ClaimLane
@@ -867,14 +885,17 @@ adopt_lanes(Claim *claim)
 }
 
 static void
-claim_jobs(Claim *claim)
+claim_begin(Claim *claim)
 {
-	ListCell   *lc;
-
 	claim->per_job = AllocSetContextCreate(CurrentMemoryContext,
 										   "workq claim",
 										   ALLOCSET_DEFAULT_SIZES);
 	workq_xact_offer_own(claim->queue);
+}
+
+static void
+claim_all_offered(Claim *claim)
+{
 	while (claim->got < claim->wanted)
 	{
 		int			before = claim->got;
@@ -894,6 +915,25 @@ claim_jobs(Claim *claim)
 		else if (claim->fruitless > MAX_FRUITLESS)
 			break;
 	}
+}
+
+static void
+claim_all_overdue(Claim *claim)
+{
+	if (claim->got < claim->wanted)
+		claim_due(claim);
+	if (claim->got < claim->wanted)
+		claim_expired(claim);
+}
+
+/*
+ * Let go of the lanes.
+ */
+static void
+claim_end(Claim *claim)
+{
+	ListCell   *lc;
+
 	while (claim->lanes != NIL)
 	{
 		(void) lane_close(claim, linitial(claim->lanes));
@@ -901,17 +941,87 @@ claim_jobs(Claim *claim)
 	}
 	foreach(lc, claim->aside)
 		workq_sched_put_back(lfirst(lc), claim->now);
-	if (claim->got < claim->wanted)
-		claim_due(claim);
-	if (claim->got < claim->wanted)
-		claim_expired(claim);
+	claim->aside = NIL;
+	MemoryContextReset(claim->per_job);
+}
+
+/*
+ * From one queue.
+ */
+static void
+claim_jobs(Claim *claim)
+{
+	claim_begin(claim);
+	claim_all_offered(claim);
+	claim_end(claim);
+	claim_all_overdue(claim);
+	if (claim->got > 0)
+		workq_sched_served(claim->queue, claim->now);
 	MemoryContextDelete(claim->per_job);
 }
 
 /*
- * Check the queue and the lease.  False: the queue is paused.
+ * The queue whose turn it is: the first that has something, or of those the
+ * one that was served longest ago.  NULL: none has.
  */
-static bool
+static Claim *
+next_queue(ClaimCall *call)
+{
+	Claim	   *best = NULL;
+	int			i;
+
+	for (i = 0; i < call->n; i++)
+	{
+		Claim	   *claim = &call->claim[i];
+
+		if (claim->paused || claim->exhausted)
+			continue;
+		if (best == NULL ||
+			(!call->listed && workq_sched_last_served(claim->queue) <
+			 workq_sched_last_served(best->queue)))
+			best = claim;
+	}
+	return best;
+}
+
+/*
+ * From several queues, a job at a time.
+ */
+static void
+claim_several(ClaimCall *call)
+{
+	Claim	   *claim;
+	int			i;
+
+	for (i = 0; i < call->n; i++)
+	{
+		if (!call->claim[i].paused)
+			claim_begin(&call->claim[i]);
+	}
+	while (call->got < call->wanted && (claim = next_queue(call)) != NULL)
+	{
+		claim->wanted = claim->got + 1;
+		claim_all_offered(claim);
+		claim_all_overdue(claim);
+		if (claim->got == claim->wanted)
+		{
+			call->got++;
+			workq_sched_served(claim->queue, claim->now);
+		}
+		else
+			claim->exhausted = true;
+	}
+	for (i = 0; i < call->n; i++)
+	{
+		if (!call->claim[i].paused)
+			claim_end(&call->claim[i]);
+	}
+}
+
+/*
+ * Check the queue and the lease.
+ */
+static void
 claim_open(Claim *claim, WorkqInstance *instance)
 {
 	WorkqQueueInfo *info = workq_queue_by_name(claim->queue_name, false);
@@ -935,30 +1045,98 @@ claim_open(Claim *claim, WorkqInstance *instance)
 						claim->queue_name),
 				 errdetail("Its max_lease is " INT64_FORMAT " ms.",
 						   claim->settings[WORKQ_SET_MAX_LEASE])));
-	return !info->settings.paused;
+	claim->paused = info->settings.paused;
+}
+
+/*
+ * One attempt to claim.
+ */
+static bool
+claim_attempt(WorkqWait *wait)
+{
+	ClaimCall  *call = (ClaimCall *) wait->arg;
+	WorkqInstance *instance = workq_sched_instance();
+	WorkqStore *store = workq_store_open();
+	int			i;
+
+	call->claim = palloc0(call->n * sizeof(Claim));
+	for (i = 0; i < call->n; i++)
+	{
+		Claim	   *claim = &call->claim[i];
+
+		claim->store = store;
+		claim->rsinfo = call->rsinfo;
+		claim->queue_name = call->queue_name[i];
+		claim->worker = call->worker;
+		claim->lease = call->lease;
+		claim->wanted = call->wanted;
+		claim_open(claim, instance);
+		wait->set.queue[i] = claim->queue;
+		wait->set.queue_id[i] = claim->queue_id;
+	}
+	wait->set.n = call->n;
+	if (call->n > 1)
+		claim_several(call);
+	else if (!call->claim[0].paused)
+	{
+		claim_jobs(&call->claim[0]);
+		call->got = call->claim[0].got;
+	}
+	workq_store_close(store);
+	for (i = 0; i < call->n; i++)
+	{
+		if (call->claim[i].got > 0)
+			wait->served[wait->n_served++] = call->claim[i].queue;
+	}
+	return call->got > 0;
+}
+
+/*
+ * The arguments that both verbs have, from worker to wait.
+ */
+static void
+claim_call(FunctionCallInfo fcinfo, ClaimCall *call)
+{
+	WorkqWait	wait;
+	int64		us;
+
+	call->worker = workq_arg_name(fcinfo, 1, "worker");
+	call->lease = workq_arg_interval(fcinfo, 2, "lease", 1000,
+									 WORKQ_MAX_INTERVAL, -1);
+	call->wanted = workq_arg_int(fcinfo, 3, "max_jobs", 1, WORKQ_MAX_BATCH, 1);
+	us = workq_arg_interval(fcinfo, 4, "wait", 0, WORKQ_MAX_WAIT, 0);
+	workq_compat_init_srf(fcinfo);
+	call->rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	memset(&wait, 0, sizeof(wait));
+	wait.attempt = claim_attempt;
+	wait.arg = call;
+	if (workq_wait_run(&wait, us))
+		workq_wait_claimed();
 }
 
 Datum
 workq_claim(PG_FUNCTION_ARGS)
 {
-	Claim		claim;
-	WorkqInstance *instance;
+	ClaimCall	call;
 
 	workq_store_require("workq_claim()", true);
-	memset(&claim, 0, sizeof(claim));
-	claim.queue_name = workq_arg_name(fcinfo, 0, "queue");
-	claim.worker = workq_arg_name(fcinfo, 1, "worker");
-	claim.lease = workq_arg_interval(fcinfo, 2, "lease", 1000,
-									 WORKQ_MAX_INTERVAL,
-									 -1);
-	claim.wanted = workq_arg_int(fcinfo, 3, "max_jobs", 1, WORKQ_MAX_BATCH, 1);
-	workq_compat_init_srf(fcinfo);
-	claim.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	memset(&call, 0, sizeof(call));
+	call.queue_name[0] = workq_arg_name(fcinfo, 0, "queue");
+	call.n = 1;
+	claim_call(fcinfo, &call);
+	return (Datum) 0;
+}
 
-	instance = workq_sched_instance();
-	claim.store = workq_store_open();
-	if (claim_open(&claim, instance))
-		claim_jobs(&claim);
-	workq_store_close(claim.store);
+Datum
+workq_claim_any(PG_FUNCTION_ARGS)
+{
+	static const char *const orders[] = {"least-recent", "listed", NULL};
+	ClaimCall	call;
+
+	workq_store_require("workq_claim_any()", true);
+	memset(&call, 0, sizeof(call));
+	call.n = workq_wait_queues(fcinfo, 0, call.queue_name);
+	call.listed = workq_arg_enum(fcinfo, 5, "queue_order", orders, 0) == 1;
+	claim_call(fcinfo, &call);
 	return (Datum) 0;
 }

@@ -106,6 +106,26 @@ extern void workq_compat_init_srf(FunctionCallInfo fcinfo);
 #define workq_compat_my_procno() ((int) MyProc->pgprocno)
 #endif
 
+/*
+ * 15: how many processes there can be is known when shared memory is asked
+ * for; before, the library has to count as the server will.
+ */
+#if PG_VERSION_NUM >= 150000
+#define workq_compat_max_backends() MaxBackends
+#else
+#define workq_compat_max_backends() \
+	(MaxConnections + autovacuum_max_workers + 1 + max_worker_processes + \
+	 max_wal_senders)
+#endif
+
+/* 15: a closed connection can be seen while waiting for a latch */
+#if PG_VERSION_NUM >= 150000
+#define workq_compat_socket_closed() \
+	(WaitEventSetCanReportClosed() ? WL_SOCKET_CLOSED : 0)
+#else
+#define workq_compat_socket_closed() 0
+#endif
+
 /* 17: wait events of extensions have names */
 #if PG_VERSION_NUM >= 170000
 #define workq_compat_wait_event(name) WaitEventExtensionNew(name)

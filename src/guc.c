@@ -111,6 +111,10 @@ const WorkqSettingDef workq_settings[WORKQ_N_SETTINGS] = {
 	[WORKQ_SET_TRUST] = {
 		"trust", WORKQ_KIND_ENUM, trusts, 0, 1, WORKQ_TRUST_ENGINE,
 		"Who judges faults: \"engine\" by error map and retry policy here, \"worker\" the workers."
+	},
+	[WORKQ_SET_NOTIFY_EVERY] = {
+		"notify_every", WORKQ_KIND_TIME, NULL, 0, GUC_MAX_MS, 0,
+		"How often at most listeners are notified that a queue has ready jobs; 0 is never."
 	}
 };
 

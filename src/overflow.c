@@ -225,6 +225,7 @@ clear_doubt(SchedQueue *queue, int lane, int64 leases, TimestampTz now)
 	sched_lanes[lane].in_doubt = false;
 	queue->n_in_doubt--;
 	sched_lane_offer_all(lane, now);
+	sched_wait_wake_chain(queue);
 }
 
 /*
@@ -328,6 +329,7 @@ scan_lane(LaneScan *scan, const char *key)
 			!workq_policy_ready(&policy, lane))
 		{
 			sched_lane_offer_all(lane, scan->now);
+			sched_wait_wake_chain(queue);
 			scan->offered++;
 		}
 		LWLockRelease(&queue->lock);

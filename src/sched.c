@@ -360,7 +360,10 @@ workq_sched_end_walks(SubTransactionId subid)
 		*link = walk->next;
 		LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
 		if (walk->hint == NULL)
+		{
 			workq_policy_lane_ready(&policy, walk->lane, now, now);
+			sched_wait_wake_chain(queue);
+		}
 		else if (walk->raiser)
 			walk->hint->raiser = 0;
 		if (walk->lane >= 0)
@@ -516,6 +519,8 @@ workq_sched_put_back(WorkqWalk *aside, TimestampTz now)
 	LWLockAcquire(&sched_queues[aside->queue].lock, LW_EXCLUSIVE);
 	sched_lanes[aside->lane].pins--;
 	workq_policy_lane_ready(&policy, aside->lane, now, now);
+	if (!workq_sched_wait_entered())
+		sched_wait_wake_chain(&sched_queues[aside->queue]);
 	LWLockRelease(&sched_queues[aside->queue].lock);
 	pfree(aside);
 }
@@ -766,6 +771,25 @@ workq_sched_undo(int queue, const WorkqSelection *selection, TimestampTz now)
 	workq_xact_drop_last();
 }
 
+/*
+ * Only the order counts, so there is no lock, and the clock will do; within a
+ * session no two turns have the same time.
+ */
+void
+workq_sched_served(int queue, TimestampTz now)
+{
+	static TimestampTz last = 0;
+
+	last = Max(now, last + 1);
+	pg_atomic_write_u64(&sched_queues[queue].served, (uint64) last);
+}
+
+uint64
+workq_sched_last_served(int queue)
+{
+	return pg_atomic_read_u64(&sched_queues[queue].served);
+}
+
 void
 workq_sched_unreserve(int queue, int lane, TimestampTz now)
 {
@@ -904,27 +928,73 @@ sched_want_chores(SchedQueue *queue)
 	sched_wake_worker_at(queue, DT_NOBEGIN + 1);
 }
 
+/*
+ * Jobs may be ready: if the queue has listeners, see that the worker tells
+ * them, now or when it may again.  Queue lock held.
+ */
+void
+sched_notify(SchedQueue *queue, TimestampTz now)
+{
+	int64		every = sched_setting(queue, WORKQ_SET_NOTIFY_EVERY) * 1000;
+
+	if (every == 0 || queue->counters.ready <= 0 ||
+		queue->notify_at != DT_NOEND)
+		return;
+	queue->notify_at = queue->notified_at == DT_NOBEGIN ? now :
+		Max(now, queue->notified_at + every);
+	sched_wake_worker_at(queue, queue->notify_at);
+}
+
 static void
 publish_time(SchedQueue *queue, WorkqHint *hint, WorkqPos pos)
 {
 	sched_hint_publish(hint, pos);
 	sched_wake_worker_at(queue, pos.since);
+	sched_wait_time(queue, pos.since);
 }
 
 /*
- * One change of a committed transaction; queue lock held.
+ * Claims of this lane have ended or were undone, so places are free.  Returns
+ * how many of them waiters can use.
+ */
+static int
+free_place(const WorkqPolicy *policy, int lane, int n, TimestampTz now)
+{
+	if (lane < 0)
+		return 0;
+	workq_policy_finish(policy, lane, n, now);
+	return workq_policy_cap(policy, lane) > 0 &&
+		workq_policy_eligible(policy, lane) ? n : 0;
+}
+
+/*
+ * A job has left the table where it was: who awaits its end looks.
  */
 static void
+publish_end(SchedQueue *queue, const WorkqChange *change)
+{
+	if (queue->awaiters.first >= 0)
+		sched_wait_job(queue, change->count == 1 ? change->pos.job_id : 0);
+}
+
+/*
+ * One change of a committed transaction; queue lock held.  Returns how many
+ * waiters to wake.
+ */
+static int
 publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 {
 	WorkqPolicy policy = sched_policy(queue);
 	WorkqCounters *counters = &queue->counters;
 	SchedLane  *lane = change->lane >= 0 ? &sched_lanes[change->lane] : NULL;
+	int			wake = 0;
 
 	switch ((WorkqChangeKind) change->kind)
 	{
 		case WORKQ_CHANGE_READY_ADD:
 			counters->ready += change->count;
+			sched_notify(queue, now);
+			wake = change->count;
 			if (lane != NULL)
 			{
 				lane->ready += change->count;
@@ -936,6 +1006,7 @@ publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 			counters->ready -= change->count;
 			if (lane != NULL)
 				lane->ready -= change->count;
+			publish_end(queue, change);
 			break;
 		case WORKQ_CHANGE_CLAIM:
 		case WORKQ_CHANGE_CLAIM_MOVED:
@@ -956,8 +1027,8 @@ publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 			break;
 		case WORKQ_CHANGE_LEASE_END:
 			counters->leased -= change->count;
-			if (lane != NULL)
-				workq_policy_finish(&policy, change->lane, change->count, now);
+			wake = free_place(&policy, change->lane, change->count, now);
+			publish_end(queue, change);
 			break;
 		case WORKQ_CHANGE_DUE_ADD:
 			counters->scheduled += change->count;
@@ -965,12 +1036,14 @@ publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 			break;
 		case WORKQ_CHANGE_DUE_TAKE:
 			counters->scheduled -= change->count;
+			publish_end(queue, change);
 			break;
 		case WORKQ_CHANGE_HELD_ADD:
 			counters->held += change->count;
 			break;
 		case WORKQ_CHANGE_HELD_TAKE:
 			counters->held -= change->count;
+			publish_end(queue, change);
 			break;
 		case WORKQ_CHANGE_ENQUEUED:
 			counters->enqueued += change->count;
@@ -991,20 +1064,24 @@ publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 		case WORKQ_CHANGE_FOREIGN:
 			break;
 	}
+	return wake;
 }
 
 /*
  * One change of a rolled back transaction or savepoint; queue lock held.
+ * Returns how many waiters to wake.
  */
-static void
+static int
 publish_abort(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 {
 	WorkqPolicy policy = sched_policy(queue);
 	SchedLane  *lane = change->lane >= 0 ? &sched_lanes[change->lane] : NULL;
+	int			wake = 0;
 
 	switch ((WorkqChangeKind) change->kind)
 	{
 		case WORKQ_CHANGE_READY_TAKE:
+			wake = change->count;
 			if (lane != NULL)
 				sched_lane_offer(change->lane, change->priority, change->pos,
 								 change->count == 1, now, now);
@@ -1019,6 +1096,7 @@ publish_abort(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 			workq_policy_abort(&policy, change->lane, 1,
 							   change->promoted ? 1 : 0, now);
 			queue->counters.selected--;
+			wake = 1;
 			break;
 		case WORKQ_CHANGE_CLAIM_MOVED:
 			if (lane == NULL)
@@ -1031,10 +1109,10 @@ publish_abort(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 			workq_policy_abort(&policy, change->lane, 1,
 							   change->promoted ? 1 : 0, now);
 			queue->counters.selected--;
+			wake = 1;
 			break;
 		case WORKQ_CHANGE_HOLD:
-			if (lane != NULL)
-				workq_policy_finish(&policy, change->lane, 1, now);
+			wake = free_place(&policy, change->lane, 1, now);
 			break;
 		case WORKQ_CHANGE_LEASE_MOVE:
 		case WORKQ_CHANGE_LEASE_END:
@@ -1060,6 +1138,7 @@ publish_abort(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 		case WORKQ_CHANGE_FOREIGN:
 			break;
 	}
+	return wake;
 }
 
 /*
@@ -1107,6 +1186,7 @@ workq_sched_publish(const WorkqChange *changes, int n, bool commit)
 	SchedQueue *queue = &sched_queues[changes[0].queue];
 	WorkqPolicy policy = sched_policy(queue);
 	TimestampTz now = workq_now();
+	int			wake = 0;
 	int			i;
 
 	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
@@ -1115,9 +1195,9 @@ workq_sched_publish(const WorkqChange *changes, int n, bool commit)
 		const WorkqChange *change = &changes[i];
 
 		if (commit)
-			publish_commit(queue, change, now);
+			wake += publish_commit(queue, change, now);
 		else
-			publish_abort(queue, change, now);
+			wake += publish_abort(queue, change, now);
 		if (change->lane >= 0)
 			sched_lanes[change->lane].published++;
 		unpin(queue, change->lane);
@@ -1130,6 +1210,7 @@ workq_sched_publish(const WorkqChange *changes, int n, bool commit)
 	if (sched_has_idle_lanes(queue))
 		sched_want_chores(queue);
 	LWLockRelease(&queue->lock);
+	sched_wait_wake(changes[0].queue, wake);
 }
 
 /*
@@ -1192,6 +1273,9 @@ workq_sched_set_stale(void)
 				if (!sched_lanes[lane].is_group)
 					sched_lane_offer_all(lane, now);
 			}
+			sched_wait_wake_chain(queue);
+			sched_wait_time(queue, DT_NOBEGIN);
+			sched_wait_job(queue, 0);
 			LWLockRelease(&queue->lock);
 		}
 		if (instance->worker >= 0)
@@ -1255,10 +1339,45 @@ workq_sched_next_due(WorkqInstance *instance)
 		LWLockAcquire(&queue->lock, LW_SHARED);
 		next = Min(next, queue->due.low.since);
 		next = Min(next, queue->expiry.low.since);
+		next = Min(next, queue->notify_at);
 		LWLockRelease(&queue->lock);
 	}
 	pfree(queues);
 	if (next != DT_NOEND)
 		pg_atomic_write_u64(&instance->worker_until, (uint64) next);
 	return next;
+}
+
+/*
+ * A queue that was emptied meanwhile has nothing to tell.
+ */
+int32
+workq_sched_notify_due(int q, TimestampTz now)
+{
+	SchedQueue *queue = &sched_queues[q];
+	int32		queue_id = 0;
+
+	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+	if (queue->notify_at <= now)
+	{
+		if (queue->counters.ready > 0 &&
+			sched_setting(queue, WORKQ_SET_NOTIFY_EVERY) > 0)
+			queue_id = queue->queue_id;
+		else
+			queue->notify_at = DT_NOEND;
+	}
+	LWLockRelease(&queue->lock);
+	return queue_id;
+}
+
+void
+workq_sched_notified(int q, TimestampTz now)
+{
+	SchedQueue *queue = &sched_queues[q];
+
+	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+	queue->notified_at = now;
+	queue->notify_at = DT_NOEND;
+	sched_notify(queue, now);
+	LWLockRelease(&queue->lock);
 }

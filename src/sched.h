@@ -227,6 +227,61 @@ workq_walk_stop(WorkqWalk *walk, WorkqPos pos)
 	}
 }
 
+/* ---- waiting (sched_wait.c) ---- */
+
+#define WORKQ_MAX_WAIT_QUEUES	64	/* that one call can claim from */
+
+/* What a backend waits for. */
+typedef struct WorkqWaitSet
+{
+	int			n;
+	int			queue[WORKQ_MAX_WAIT_QUEUES];	/* numbers */
+	int32		queue_id[WORKQ_MAX_WAIT_QUEUES];
+	int64		job_id;			/* for this job's end; 0: for work */
+	bool		announces;		/* looks at counts, will not look at rows */
+} WorkqWaitSet;
+
+typedef enum WorkqWaitLook
+{
+	WORKQ_WAIT_NOTHING,
+	WORKQ_WAIT_OFFERED,			/* a claim may find something */
+	WORKQ_WAIT_GONE				/* a queue is not there any more */
+} WorkqWaitLook;
+
+extern void workq_sched_wait_shmem_request(void);
+extern void workq_sched_wait_shmem_init(void);
+
+/*
+ * Enter the queues' lists, or enter them again after a wake-up.  Whatever
+ * makes a job claimable from now on sets our latch, if it is our turn.
+ * Returns whether these are others than before.
+ */
+extern bool workq_sched_wait_enter(const WorkqWaitSet *set);
+
+/* Is something there already?  If not: *until, when to look again at last. */
+extern WorkqWaitLook workq_sched_wait_look(TimestampTz now,
+										   TimestampTz *until);
+
+/* Is there a wake-up that is ours to use? */
+extern bool workq_sched_wait_woken(void);
+
+/*
+ * Leave the lists.  served: the queues of which jobs were claimed; what is on
+ * offer in others is passed on.  keep: the caller will use its wake-up later;
+ * returns the queue's number, for workq_sched_wait_pass_on, or -1 for none.
+ * Does not fail.
+ */
+extern int	workq_sched_wait_leave(const int *served, int n_served,
+								   bool keep);
+extern void workq_sched_wait_pass_on(int queue);
+
+/* Does this backend wait, or is it between two attempts? */
+extern bool workq_sched_wait_entered(void);
+
+/* A job was claimed from this queue; and which was served longest ago. */
+extern void workq_sched_served(int queue, TimestampTz now);
+extern uint64 workq_sched_last_served(int queue);
+
 /* ---- what transactions change (called by xact.c's callbacks) ---- */
 
 typedef enum WorkqChangeKind
@@ -319,6 +374,13 @@ extern void workq_sched_worker_attach(WorkqInstance *instance);
  * time that comes up wakes it.
  */
 extern TimestampTz workq_sched_next_due(WorkqInstance *instance);
+
+/*
+ * The id of a queue whose listeners are to be told now that it has ready jobs,
+ * or 0; and that they have been.
+ */
+extern int32 workq_sched_notify_due(int queue, TimestampTz now);
+extern void workq_sched_notified(int queue, TimestampTz now);
 
 /* The queues of an instance: fills queue numbers and ids, returns how many. */
 extern int	workq_sched_queues(WorkqInstance *instance, int **queues);

@@ -132,6 +132,13 @@ typedef struct SchedChunk
 	char		data[WORKQ_KEY_CHUNK];
 } SchedChunk;
 
+/* Who waits for a queue: entries of sched_wait.c, -1 if empty. */
+typedef struct SchedWaitList
+{
+	int			first;			/* waits for longest */
+	int			last;
+} SchedWaitList;
+
 typedef struct SchedQueue
 {
 	LWLock		lock;
@@ -178,6 +185,13 @@ typedef struct SchedQueue
 	WorkqHint	due;			/* queue lock */
 	WorkqHint	expiry;			/* queue lock */
 	WorkqCounters counters;		/* queue lock */
+	TimestampTz notify_at;		/* queue lock; tell listeners then */
+	TimestampTz notified_at;	/* queue lock; they were last told */
+	SchedWaitList waiters;		/* queue lock; for a job to claim */
+	SchedWaitList awaiters;		/* queue lock; for one job's end */
+	int			keeper;			/* queue lock; the waiter that watches times */
+	TimestampTz keeper_until;	/* queue lock; it sleeps until then */
+	pg_atomic_uint64 served;	/* when it was served last */
 } SchedQueue;
 
 typedef enum SchedTranche
@@ -296,6 +310,7 @@ extern void sched_count_commit(SchedQueue *queue, const WorkqChange *change);
 
 /* sched_settings.c */
 extern void sched_settings_refresh(SchedQueue *queue, TimestampTz now);
+extern int64 sched_setting(const SchedQueue *queue, WorkqSettingId id);
 extern void sched_settings_init(SchedQueue *queue, int64 round);
 extern void sched_settings_refresh_keys(int queue, TimestampTz now);
 extern int	sched_lane_get(int queue, const char *key);
@@ -314,8 +329,17 @@ extern void sched_hint_publish(WorkqHint *hint, WorkqPos pos);
 extern void sched_lane_offer(int lane, int priority, WorkqPos pos, bool single,
 							 TimestampTz now, TimestampTz clock);
 extern void sched_lane_offer_all(int lane, TimestampTz now);
+extern void sched_notify(SchedQueue *queue, TimestampTz now);
 extern void sched_wake_worker_at(SchedQueue *queue, TimestampTz when);
 extern void sched_want_chores(SchedQueue *queue);
+
+/* sched_wait.c */
+extern void sched_wait_reset(SchedQueue *queue);
+extern void sched_wait_wake(int queue, int n);
+extern void sched_wait_wake_chain(SchedQueue *queue);
+extern void sched_wait_time(SchedQueue *queue, TimestampTz when);
+extern void sched_wait_job(SchedQueue *queue, int64 job_id);
+extern void sched_wait_drop(SchedQueue *queue);
 
 /* sched_load.c */
 extern void sched_load(WorkqInstance *instance);

@@ -155,20 +155,27 @@ load_table(int instance, WorkqRelation table)
 }
 
 /*
- * Have all queues looked at: rows may be in lanes of an old form.
+ * What was loaded may be what somebody waits for; and rows may be in lanes of
+ * an old form.
  */
 static void
-want_chores(int instance)
+wake_all(int instance)
 {
 	int			q;
 
 	for (q = 0; q < sched_shared->max_queues; q++)
 	{
-		if (sched_queues[q].instance != instance)
+		SchedQueue *queue = &sched_queues[q];
+
+		if (queue->instance != instance)
 			continue;
-		LWLockAcquire(&sched_queues[q].lock, LW_EXCLUSIVE);
-		sched_want_chores(&sched_queues[q]);
-		LWLockRelease(&sched_queues[q].lock);
+		LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+		sched_want_chores(queue);
+		sched_wait_wake_chain(queue);
+		sched_notify(queue, workq_now());
+		sched_wait_time(queue, DT_NOBEGIN);
+		sched_wait_job(queue, 0);
+		LWLockRelease(&queue->lock);
 	}
 }
 
@@ -205,12 +212,12 @@ sched_load(WorkqInstance *instance)
 	load_table(number, WORKQ_REL_SCHEDULED);
 	load_table(number, WORKQ_REL_HELD);
 
-	want_chores(number);
 
 	LWLockAcquire(&sched_shared->control, LW_EXCLUSIVE);
 	instance->loaded = true;
 	if (instance->epoch == epoch)
 		instance->stale = false;
 	LWLockRelease(&sched_shared->control);
+	wake_all(number);
 	UnlockRelationOid(gate, ShareRowExclusiveLock);
 }

@@ -121,6 +121,8 @@ init_area(int n_queue_buckets, int n_lane_buckets)
 		LWLockInitialize(&sched_queues[i].lock,
 						 tranche[SCHED_TRANCHE_QUEUE]);
 		sched_queues[i].instance = -1;
+		pg_atomic_init_u64(&sched_queues[i].served, 0);
+		sched_wait_reset(&sched_queues[i]);
 	}
 	for (i = 0; i < workq_guc_max_lanes; i++)
 	{
@@ -336,6 +338,10 @@ queue_reset(SchedQueue *queue)
 	sched_hint_reset(&queue->expiry, workq_pos_max);
 	memset(&queue->counters, 0, sizeof(WorkqCounters));
 	sched_settings_init(queue, 0);
+	pg_atomic_write_u64(&queue->served, 0);
+	queue->notify_at = DT_NOEND;
+	queue->notified_at = DT_NOBEGIN;
+	sched_wait_reset(queue);
 }
 
 /*
@@ -413,6 +419,7 @@ sched_queue_free(int q)
 	SchedQueue *queue = &sched_queues[q];
 	int		   *link = queue_bucket(queue->instance, queue->queue_id);
 
+	sched_wait_drop(queue);
 	sched_free_all_lanes(q);
 	sched_count_drop(q);
 	while (*link != q)
@@ -744,6 +751,7 @@ lane_adopt(int q, int number)
 	lane->in_doubt = queue->leases_unrecorded;
 	queue->n_in_doubt += lane->in_doubt;
 	sched_lane_offer_all(number, workq_now());
+	sched_wait_wake_chain(queue);
 	sched_want_chores(queue);
 }
 

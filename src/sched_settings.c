@@ -63,6 +63,16 @@ weights_fingerprint(void)
 }
 
 /*
+ * A setting as it holds for the queue.  Queue lock held; also in callbacks.
+ */
+int64
+sched_setting(const SchedQueue *queue, WorkqSettingId id)
+{
+	return (queue->own.own & (1u << id)) ? queue->own.value[id] :
+		workq_guc_default(id);
+}
+
+/*
  * What the policy is to be told; returns the form of lanes that follows.
  */
 static WorkqLaneForm
@@ -72,8 +82,7 @@ make_params(const SchedQueue *queue, WorkqPolicyParams *params)
 	int			i;
 
 	for (i = 0; i < WORKQ_N_SETTINGS; i++)
-		values[i] = (queue->own.own & (1u << i)) ? queue->own.value[i] :
-			workq_guc_default(i);
+		values[i] = sched_setting(queue, (WorkqSettingId) i);
 	memset(params, 0, sizeof(WorkqPolicyParams));
 	params->strategy = values[WORKQ_SET_STRATEGY] == WORKQ_STRATEGY_DRR ?
 		WORKQ_POLICY_DRR : WORKQ_POLICY_FIFO;
@@ -189,6 +198,8 @@ workq_sched_set_settings(int q, const WorkqSettings *own)
 	queue->defaults = 0;
 	queue->keys_version++;
 	sched_settings_refresh(queue, workq_now());
+	sched_wait_wake_chain(queue);
+	sched_notify(queue, workq_now());
 	LWLockRelease(&queue->lock);
 }
 
@@ -306,12 +317,18 @@ sched_settings_refresh_keys(int q, TimestampTz now)
 	uint32		version = queue->keys_version;
 	uint32		weights = weights_fingerprint();
 	char		lane_key[WORKQ_MAX_LANE + 4];
+	const WorkqQueueInfo *info;
 	int		   *lanes;
 	int			room;
 	int			n = 0;
 	int			i;
 
 	if (queue->keys_seen == version && queue->weights_seen == weights)
+		return;
+
+	/* a commit publishes before it invalidates our copy of the catalog */
+	info = workq_queue_by_id(queue->queue_id, true);
+	if (info != NULL && info->settings.version < queue->own.version)
 		return;
 	room = queue->n_lanes + 16;
 	lanes = palloc(room * sizeof(int));
@@ -346,6 +363,7 @@ workq_sched_keys_changed(int q)
 {
 	LWLockAcquire(&sched_queues[q].lock, LW_EXCLUSIVE);
 	sched_queues[q].keys_version++;
+	sched_wait_wake_chain(&sched_queues[q]);
 	LWLockRelease(&sched_queues[q].lock);
 }
 

@@ -151,7 +151,7 @@ created_by_us(void)
 	Relation	queues = table_open(oids[WORKQ_REL_QUEUES], AccessShareLock);
 	bool		result = (queues->rd_createSubid != InvalidSubTransactionId);
 
-	table_close(queues, NoLock);
+	table_close(queues, AccessShareLock);
 	return result;
 }
 

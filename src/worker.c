@@ -24,6 +24,7 @@
 #include "access/xlog.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_extension.h"
+#include "commands/async.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
@@ -41,6 +42,7 @@
 #include "compat.h"
 #include "guc.h"
 #include "lease.h"
+#include "queue.h"
 #include "registry.h"
 #include "sched.h"
 #include "segment.h"
@@ -241,6 +243,44 @@ load(WorkqInstance **instance)
 }
 
 /*
+ * Tell the listeners of queues that have ready jobs, in one transaction, and
+ * remember it when that is committed: at worst they are told twice.
+ */
+static WorkqTurn
+notify(WorkqInstance *instance)
+{
+	int		   *queues;
+	int			n = workq_sched_queues(instance, &queues);
+	TimestampTz now = workq_now();
+	WorkqTurn	result;
+	int			told = 0;
+	int			i;
+
+	for (i = 0; i < n; i++)
+	{
+		if (workq_sched_notify_due(queues[i], now) != 0)
+			queues[told++] = queues[i];
+	}
+	if (told == 0)
+		return WORKQ_TURN_BEGUN;
+	result = workq_worker_begin();
+	if (result != WORKQ_TURN_BEGUN)
+		return result;
+	for (i = 0; i < told; i++)
+	{
+		int32		queue_id = workq_sched_notify_due(queues[i], now);
+		WorkqQueueInfo *queue = workq_queue_by_id(queue_id, true);
+
+		if (queue != NULL)
+			Async_Notify("workq", queue->name);
+	}
+	workq_worker_end();
+	for (i = 0; i < told; i++)
+		workq_sched_notified(queues[i], now);
+	return result;
+}
+
+/*
  * Do all there is to do now.  *moved counts the rows that were moved.
  */
 static WorkqTurn
@@ -275,7 +315,7 @@ take_turn(WorkqInstance **instance, bool look_at_segments, int64 *moved)
 		more = workq_upkeep_run(*instance);
 		workq_worker_end();
 	} while (batch >= BATCH || more);
-	return result;
+	return notify(*instance);
 }
 
 /*

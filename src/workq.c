@@ -46,6 +46,7 @@ shmem_request(void)
 		prev_shmem_request();
 #endif
 	RequestAddinShmemSpace(workq_sched_shmem_size());
+	workq_sched_wait_shmem_request();
 	workq_registry_shmem_request();
 	workq_segment_shmem_request();
 }
@@ -57,6 +58,7 @@ shmem_startup(void)
 		prev_shmem_startup();
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	workq_sched_shmem_init();
+	workq_sched_wait_shmem_init();
 	workq_registry_shmem_init();
 	workq_segment_shmem_init();
 	LWLockRelease(AddinShmemInitLock);

@@ -50,7 +50,7 @@ CREATE FUNCTION pg_temp.columns(name text) RETURNS text LANGUAGE sql AS $$
          = (SELECT count(*) FROM pg_attribute WHERE attrelid = ('workq.' || name)::regclass AND attnum > 0) $$;
 SELECT is(pg_temp.columns('queues'), 'queue_id name owner created_at paused enqueue_paused policy_version '
     || 'strategy fairness_key quantum starvation_age starvation_mode promote_normal_after promote_low_after '
-    || 'max_concurrent_per_key default_weight max_lease max_attempts retry_base retry_cap retry_kind retry_factor retry_jitter trust weights', 'columns of queues');
+    || 'max_concurrent_per_key default_weight max_lease max_attempts retry_base retry_cap retry_kind retry_factor retry_jitter trust notify_every weights', 'columns of queues');
 SELECT is(pg_temp.columns('keys'), 'queue_id key weight max_concurrent', 'columns of keys');
 SELECT is(pg_temp.columns('error_map'), 'queue_id ord pattern action code value retry', 'columns of error_map');
 SELECT is(pg_temp.columns('grants'), 'queue_id grantee privilege grantor granted_at', 'columns of grants');

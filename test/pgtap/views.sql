@@ -65,7 +65,7 @@ SELECT is(pg_temp.seen(role, $$SELECT state, error_code, error_message, payload 
   FROM (VALUES ('owner', '(dead,E1,message,1)'), ('claim', '(dead,E1,message,1)'), ('monitor', '(dead,E1,message,)'),
     ('pg_monitor', '(dead,E1,message,)'), ('nobody', NULL)) v(role, expected);
 SELECT is(pg_temp.seen(role, $$SELECT count(*) FROM workq.settings WHERE queue LIKE 'pgtap%'$$), expected, 'settings: ' || role)
-  FROM (VALUES ('owner', '(18)'), ('claim', '(18)'), ('monitor', '(18)'), ('pg_monitor', '(18)'), ('nobody', '(0)')) v(role, expected);
+  FROM (VALUES ('owner', '(19)'), ('claim', '(19)'), ('monitor', '(19)'), ('pg_monitor', '(19)'), ('nobody', '(0)')) v(role, expected);
 
 SELECT is(pg_temp.seen(role, $$SELECT queue FROM workq.scheduler WHERE queue LIKE 'pgtap%'$$), expected, 'scheduler: ' || role)
   FROM (VALUES ('owner', '("pgtap views")'), ('claim', '("pgtap views")'), ('monitor', '("pgtap views")'), ('pg_monitor', '("pgtap views")'),

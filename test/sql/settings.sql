@@ -126,7 +126,10 @@ SELECT a, pg_temp.try(format('SELECT workq_configure(''settings'', %s)', a))
     $$retry_base => '-1 s'$$,
     $$retry_cap => '0'$$,
     $$retry_cap => '10 s'$$,
-    $$retry_cap => '1 year'$$
+    $$retry_cap => '1 year'$$,
+    $$notify_every => '0'$$,
+    $$notify_every => '10 s'$$,
+    $$notify_every => '-1 s'$$
   ]) WITH ORDINALITY AS t(a, n) ORDER BY n;
 
 -- PostgreSQL 17 has infinite intervals; before, there is no such value
