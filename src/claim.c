@@ -46,6 +46,7 @@ PG_FUNCTION_INFO_V1(workq_claim_any);
 #define MAX_GAP			INT64CONST(1000000000000)	/* keeps sums in range */
 #define LANES_ADOPTED	64		/* at a time, when there are too many */
 #define MAX_FRUITLESS	100		/* turns that lead nowhere */
+#define MAX_LANES_OPEN	32		/* looked into at a time */
 
 /* A call's part that is about one queue. */
 typedef struct Claim
@@ -102,27 +103,6 @@ typedef struct ClaimLane
  * Looking into a lane
  * ------------------------------------------------------------------------ */
 
-static ClaimLane *
-lane_open(Claim *claim, int number)
-{
-	ClaimLane  *lane;
-	ListCell   *lc;
-	int			p;
-
-	foreach(lc, claim->lanes)
-	{
-		lane = (ClaimLane *) lfirst(lc);
-		if (lane->look->lane == number)
-			return lane;
-	}
-	lane = palloc0(sizeof(ClaimLane));
-	lane->look = workq_sched_look_begin(claim->queue, number);
-	for (p = 0; p < WORKQ_PRIORITIES; p++)
-		lane->exact_head[p] = -1;
-	claim->lanes = lappend(claim->lanes, lane);
-	return lane;
-}
-
 /*
  * Done with a lane.  Returns whether it is offered no longer.
  */
@@ -143,6 +123,38 @@ lane_close(Claim *claim, ClaimLane *lane)
 							   claim->now);
 	pfree(lane);
 	return off;
+}
+
+/*
+ * Few lanes are kept open, so that a claim over many is no slower for each of
+ * them: those that were served last.
+ */
+static ClaimLane *
+lane_open(Claim *claim, int number)
+{
+	ClaimLane  *lane;
+	ListCell   *lc;
+	int			p;
+
+	foreach(lc, claim->lanes)
+	{
+		lane = (ClaimLane *) lfirst(lc);
+		if (lane->look->lane != number)
+			continue;
+		claim->lanes = lappend(list_delete_cell(claim->lanes, lc), lane);
+		return lane;
+	}
+	if (list_length(claim->lanes) == MAX_LANES_OPEN)
+	{
+		(void) lane_close(claim, linitial(claim->lanes));
+		claim->lanes = list_delete_first(claim->lanes);
+	}
+	lane = palloc0(sizeof(ClaimLane));
+	lane->look = workq_sched_look_begin(claim->queue, number);
+	for (p = 0; p < WORKQ_PRIORITIES; p++)
+		lane->exact_head[p] = -1;
+	claim->lanes = lappend(claim->lanes, lane);
+	return lane;
 }
 
 /*

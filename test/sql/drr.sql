@@ -303,6 +303,14 @@ CALL serve('drr 50', 2);
 SELECT DISTINCT decision FROM served WHERE queue = 'drr 50';
 RESET workq.clock_offset;
 
+-- One claim over more lanes than are kept open: as if they were claimed one by
+-- one, three rounds of all lanes, each lane's jobs in order.
+SELECT make('drr many');
+SELECT count(fill('drr many', 't' || i, 3)) FROM generate_series(101, 200) i;
+CREATE TEMP TABLE many AS SELECT row_number() OVER () AS n, job_id, tenant FROM workq_claim('drr many', 'w', max_jobs => 1000);
+SELECT count(*), count(DISTINCT job_id), bool_and(tenant = 't' || 101 + (n - 1) % 100) AS in_turn FROM many;
+SELECT count(*) AS out_of_order FROM many a JOIN many b ON a.tenant = b.tenant AND a.n < b.n AND a.job_id > b.job_id;
+
 SELECT * FROM workq_check();
 SELECT count(workq_drop_queue(name, confirm => true)) > 0 AS dropped FROM workq.queues WHERE name LIKE 'drr %';
 DROP SCHEMA drr CASCADE;
