@@ -34,33 +34,10 @@
 #include "compat.h"
 #include "guc.h"
 #include "job.h"
+#include "rowout.h"
 
 PG_FUNCTION_INFO_V1(workq_result);
 PG_FUNCTION_INFO_V1(workq_responses);
-
-#define RESPONSE_COLUMNS	13
-
-typedef struct RowOut
-{
-	Datum		values[RESPONSE_COLUMNS];
-	bool		nulls[RESPONSE_COLUMNS];
-	int			n;
-} RowOut;
-
-static void
-put(RowOut *out, Datum value, bool present)
-{
-	out->values[out->n] = value;
-	out->nulls[out->n] = !present;
-	out->n++;
-}
-
-static void
-put_text(RowOut *out, const char *value)
-{
-	put(out, value != NULL ? CStringGetTextDatum(value) : (Datum) 0,
-		value != NULL);
-}
 
 /* Does this outcome end a job, unless an operator revives it? */
 static bool
@@ -73,24 +50,24 @@ is_final(const char *outcome)
  * What both verbs tell of a response: nine columns.
  */
 static void
-put_response(RowOut *out, const WorkqResponse *response, bool payload)
+put_response(WorkqRowOut *out, const WorkqResponse *response, bool payload)
 {
 	bool		there = response != NULL;
 
-	put_text(out, there ? response->outcome : NULL);
-	put(out, there ? PointerGetDatum(response->body) : (Datum) 0,
-		there && response->body != NULL && payload);
-	put_text(out, there ? response->code : NULL);
-	put_text(out, there ? response->message : NULL);
-	put_text(out, there ? response->worker : NULL);
-	put(out, there ? Int32GetDatum(response->attempt) : (Datum) 0, there);
-	put(out, there ? TimestampTzGetDatum(response->at) : (Datum) 0, there);
+	workq_put_text(out, there ? response->outcome : NULL);
+	workq_put(out, there ? PointerGetDatum(response->body) : (Datum) 0,
+			  there && response->body != NULL && payload);
+	workq_put_text(out, there ? response->code : NULL);
+	workq_put_text(out, there ? response->message : NULL);
+	workq_put_text(out, there ? response->worker : NULL);
+	workq_put(out, there ? Int32GetDatum(response->attempt) : (Datum) 0, there);
+	workq_put(out, there ? TimestampTzGetDatum(response->at) : (Datum) 0, there);
 }
 
 static bool
 may_see_payload(WorkqQueueInfo *info)
 {
-	return workq_access_has_any(info, WORKQ_RIGHT_CLAIM | WORKQ_RIGHT_MANAGE);
+	return workq_access_has_any(info, WORKQ_RIGHTS_FOR_PAYLOAD);
 }
 
 Datum
@@ -101,7 +78,7 @@ workq_result(PG_FUNCTION_ARGS)
 	WorkqQueueInfo *info;
 	WorkqFoundJob found;
 	List	   *responses;
-	RowOut		out;
+	WorkqRowOut out = {.n = 0};
 	TimestampTz since;
 	bool		done;
 
@@ -118,16 +95,14 @@ workq_result(PG_FUNCTION_ARGS)
 	done = found.place == WORKQ_PLACE_DONE ||
 		(found.place == WORKQ_PLACE_HELD &&
 		 strcmp(found.held_state, "dead") == 0);
-	memset(&out, 0, sizeof(out));
-	put(&out, Int64GetDatum(found.row.job_id), true);
-	put_text(&out, info != NULL ? info->name : NULL);
-	put(&out, BoolGetDatum(done), true);
-	put_text(&out, workq_job_state(&found, &since));
+	workq_put(&out, Int64GetDatum(found.row.job_id), true);
+	workq_put_text(&out, info != NULL ? info->name : NULL);
+	workq_put(&out, BoolGetDatum(done), true);
+	workq_put_text(&out, workq_job_state(&found, &since));
 	put_response(&out, responses != NIL ? llast(responses) : NULL,
 				 info != NULL && may_see_payload(info));
-	put_text(&out, found.row.correlation);
-	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, out.values,
-						 out.nulls);
+	workq_put_text(&out, found.row.correlation);
+	workq_put_row(&out, rsinfo);
 	workq_store_close(store);
 	return (Datum) 0;
 }
@@ -255,24 +230,22 @@ workq_responses(PG_FUNCTION_ARGS)
 		const WorkqResponse *response = (const WorkqResponse *) lfirst(lc);
 		WorkqQueueInfo *info = workq_queue_by_id(response->queue_id, true);
 		bool		wanted = is_wanted(response, prefix, info);
-		RowOut		out;
+		WorkqRowOut out = {.n = 0};
 
 		if (!wanted && lnext(responses, lc) != NULL)
 			continue;
-		memset(&out, 0, sizeof(out));
-		put_text(&out, psprintf(UINT64_FORMAT "/" INT64_FORMAT "/%d",
-								response->writer, response->job_id,
-								response->number));
-		put(&out, Int64GetDatum(response->job_id), wanted);
-		put_text(&out, wanted ? info->name : NULL);
-		put_text(&out, wanted ? response->correlation : NULL);
-		put(&out, BoolGetDatum(is_final(response->outcome)), wanted);
+		workq_put_text(&out, psprintf(UINT64_FORMAT "/" INT64_FORMAT "/%d",
+									  response->writer, response->job_id,
+									  response->number));
+		workq_put(&out, Int64GetDatum(response->job_id), wanted);
+		workq_put_text(&out, wanted ? info->name : NULL);
+		workq_put_text(&out, wanted ? response->correlation : NULL);
+		workq_put(&out, BoolGetDatum(is_final(response->outcome)), wanted);
 		put_response(&out, wanted ? response : NULL,
 					 wanted && may_see_payload(info));
-		put(&out, UUIDPGetDatum(&response->claim_id),
-			wanted && response->has_claim && may_see_payload(info));
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, out.values,
-							 out.nulls);
+		workq_put(&out, UUIDPGetDatum(&response->claim_id),
+				  wanted && response->has_claim && may_see_payload(info));
+		workq_put_row(&out, rsinfo);
 	}
 	workq_store_close(store);
 	return (Datum) 0;

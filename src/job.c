@@ -29,6 +29,7 @@
 #include "job.h"
 #include "outcome.h"
 #include "queue.h"
+#include "rowout.h"
 #include "xact.h"
 
 PG_FUNCTION_INFO_V1(workq_cancel);
@@ -39,7 +40,6 @@ PG_FUNCTION_INFO_V1(workq_requeue_all);
 PG_FUNCTION_INFO_V1(workq_purge);
 PG_FUNCTION_INFO_V1(workq_job);
 
-#define JOB_COLUMNS		24
 #define MAX_SEARCHES	1000	/* moves of a job while we look for it */
 
 /* ------------------------------------------------------------------------
@@ -161,20 +161,29 @@ job_not_found(int64 job_id)
 }
 
 WorkqQueueInfo *
-workq_job_find(WorkqStore *store, int64 job_id, uint32 rights, WorkqFoundJob *found)
+workq_job_open(WorkqStore *store, int64 job_id, uint32 rights,
+			   WorkqJobRow *row)
 {
 	WorkqQueueInfo *info;
-	int			tries;
 
-	memset(found, 0, sizeof(WorkqFoundJob));
 	if (!workq_store_hold_segment(store, job_id) ||
-		!workq_store_job(store, job_id, &found->row))
+		!workq_store_job(store, job_id, row))
 		job_not_found(job_id);
-	info = workq_queue_by_id(found->row.queue_id, true);
+	info = workq_queue_by_id(row->queue_id, true);
 	if (info == NULL)
 		job_not_found(job_id);
 	if (!workq_access_has_any(info, rights))
 		workq_access_require(info, rights);
+	return info;
+}
+
+WorkqQueueInfo *
+workq_job_find(WorkqStore *store, int64 job_id, uint32 rights, WorkqFoundJob *found)
+{
+	int			tries;
+
+	memset(found, 0, sizeof(WorkqFoundJob));
+	(void) workq_job_open(store, job_id, rights, &found->row);
 	for (tries = 0; tries < MAX_SEARCHES; tries++)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -800,34 +809,6 @@ workq_job_state(const WorkqFoundJob *found, TimestampTz *since)
 	return strcmp(last->event, "business_error") == 0 ? "error" : last->event;
 }
 
-typedef struct RowOut
-{
-	Datum		values[JOB_COLUMNS];
-	bool		nulls[JOB_COLUMNS];
-	int			n;
-} RowOut;
-
-static void
-put(RowOut *out, Datum value, bool present)
-{
-	out->values[out->n] = value;
-	out->nulls[out->n] = !present;
-	out->n++;
-}
-
-static void
-put_text(RowOut *out, const char *value)
-{
-	put(out, value != NULL ? CStringGetTextDatum(value) : (Datum) 0,
-		value != NULL);
-}
-
-static void
-put_jsonb(RowOut *out, const Jsonb *value, bool allowed)
-{
-	put(out, PointerGetDatum(value), value != NULL && allowed);
-}
-
 Datum
 workq_job(PG_FUNCTION_ARGS)
 {
@@ -835,7 +816,7 @@ workq_job(PG_FUNCTION_ARGS)
 	WorkqStore *store;
 	WorkqQueueInfo *info;
 	WorkqFoundJob found;
-	RowOut		out;
+	WorkqRowOut out = {.n = 0};
 	TimestampTz since;
 	const char *state;
 	WorkqResponse *response = NULL;
@@ -851,8 +832,7 @@ workq_job(PG_FUNCTION_ARGS)
 	store = workq_store_open_reader();
 	info = workq_job_find(store, PG_GETARG_INT64(0), WORKQ_RIGHT_MONITOR, &found);
 	payload = info != NULL &&
-		(workq_access_has(info, WORKQ_RIGHT_CLAIM) ||
-		 workq_access_has(info, WORKQ_RIGHT_MANAGE));
+		workq_access_has_any(info, WORKQ_RIGHTS_FOR_PAYLOAD);
 	found.events = workq_store_events(store, found.row.job_id);
 	responses = workq_store_responses(store, found.row.job_id);
 	if (responses != NIL)
@@ -862,43 +842,41 @@ workq_job(PG_FUNCTION_ARGS)
 	state = workq_job_state(&found, &since);
 	leased = found.place == WORKQ_PLACE_LEASED;
 
-	memset(&out, 0, sizeof(out));
-	put(&out, Int64GetDatum(found.row.job_id), true);
-	put_text(&out, info != NULL ? pstrdup(info->name) : NULL);
-	put_text(&out, state);
-	put_text(&out, workq_priority_names[found.row.priority]);
-	put_text(&out, found.row.tenant);
-	put_text(&out, found.row.binding);
-	put_text(&out, found.row.trigger_id);
-	put_jsonb(&out, found.row.payload, payload);
-	put_jsonb(&out, found.row.headers, payload);
-	put_text(&out, found.row.correlation);
-	put_text(&out, found.row.dedup_key);
-	put(&out, TimestampTzGetDatum(found.row.enqueued_at), true);
-	put(&out, TimestampTzGetDatum(since), true);
+	workq_put(&out, Int64GetDatum(found.row.job_id), true);
+	workq_put_text(&out, info != NULL ? pstrdup(info->name) : NULL);
+	workq_put_text(&out, state);
+	workq_put_text(&out, workq_priority_names[found.row.priority]);
+	workq_put_text(&out, found.row.tenant);
+	workq_put_text(&out, found.row.binding);
+	workq_put_text(&out, found.row.trigger_id);
+	workq_put_jsonb(&out, found.row.payload, payload);
+	workq_put_jsonb(&out, found.row.headers, payload);
+	workq_put_text(&out, found.row.correlation);
+	workq_put_text(&out, found.row.dedup_key);
+	workq_put(&out, TimestampTzGetDatum(found.row.enqueued_at), true);
+	workq_put(&out, TimestampTzGetDatum(since), true);
 	if (found.place == WORKQ_PLACE_DONE)
 	{
 		const WorkqEvent *last = (const WorkqEvent *) llast(found.events);
 
-		put(&out, Int32GetDatum(last->attempt), true);
-		put(&out, Int32GetDatum(last->failures), true);
+		workq_put(&out, Int32GetDatum(last->attempt), true);
+		workq_put(&out, Int32GetDatum(last->failures), true);
 	}
 	else
 	{
-		put(&out, Int32GetDatum(job->attempt), true);
-		put(&out, Int32GetDatum(job->failures), true);
+		workq_put(&out, Int32GetDatum(job->attempt), true);
+		workq_put(&out, Int32GetDatum(job->failures), true);
 	}
-	put(&out, Int32GetDatum(found.row.max_attempts), true);
-	put_text(&out, leased ? found.lease.worker : NULL);
-	put(&out, UUIDPGetDatum(&found.lease.claim_id), leased && payload);
-	put(&out, TimestampTzGetDatum(found.lease.deadline), leased);
-	put_text(&out, response != NULL ? response->outcome : NULL);
-	put_jsonb(&out, response != NULL ? response->body : NULL, payload);
-	put_text(&out, response != NULL ? response->code : NULL);
-	put_text(&out, response != NULL ? response->message : NULL);
-	put(&out, history_of(&found, payload), true);
-	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, out.values,
-						 out.nulls);
+	workq_put(&out, Int32GetDatum(found.row.max_attempts), true);
+	workq_put_text(&out, leased ? found.lease.worker : NULL);
+	workq_put(&out, UUIDPGetDatum(&found.lease.claim_id), leased && payload);
+	workq_put(&out, TimestampTzGetDatum(found.lease.deadline), leased);
+	workq_put_text(&out, response != NULL ? response->outcome : NULL);
+	workq_put_jsonb(&out, response != NULL ? response->body : NULL, payload);
+	workq_put_text(&out, response != NULL ? response->code : NULL);
+	workq_put_text(&out, response != NULL ? response->message : NULL);
+	workq_put(&out, history_of(&found, payload), true);
+	workq_put_row(&out, rsinfo);
 	workq_store_close(store);
 	return (Datum) 0;
 }

@@ -34,8 +34,15 @@ typedef struct WorkqFoundJob
 } WorkqFoundJob;
 
 /*
- * Find a job; raises 42704 when it was never there or is no longer in the
- * log, 42501 when the caller has none of the rights.
+ * A job as it was enqueued, its segment held, and its queue.  Raises 42704 when
+ * it was never there, is no longer in the log, or its queue was dropped; 42501
+ * when the caller has none of the rights.
+ */
+extern WorkqQueueInfo *workq_job_open(WorkqStore *store, int64 job_id,
+									  uint32 rights, WorkqJobRow *row);
+
+/*
+ * Find a job, wherever it is now; raises as above.
  */
 extern WorkqQueueInfo *workq_job_find(WorkqStore *store, int64 job_id,
 									  uint32 rights, WorkqFoundJob *found);

@@ -28,8 +28,6 @@
 /* Where the lanes of a queue are looked at one by one, this many at most. */
 #define STATS_MAX_LANES		1000
 
-#define RIGHTS_FOR_PAYLOAD	(WORKQ_RIGHT_CLAIM | WORKQ_RIGHT_MANAGE)
-
 /*
  * Has the current role any of these rights on a queue?
  */
@@ -58,7 +56,7 @@ workq_may_see_payload(PG_FUNCTION_ARGS)
 {
 	workq_store_require("workq.may_see_payload()", false);
 	PG_RETURN_BOOL(!PG_ARGISNULL(0) &&
-				   may(PG_GETARG_INT32(0), RIGHTS_FOR_PAYLOAD));
+				   may(PG_GETARG_INT32(0), WORKQ_RIGHTS_FOR_PAYLOAD));
 }
 
 PG_FUNCTION_INFO_V1(workq_clock);
@@ -229,7 +227,7 @@ workq_job_payload(PG_FUNCTION_ARGS)
 
 	store = workq_store_open_reader();
 	found = workq_store_job(store, PG_GETARG_INT64(0), &row) &&
-		may(row.queue_id, RIGHTS_FOR_PAYLOAD);
+		may(row.queue_id, WORKQ_RIGHTS_FOR_PAYLOAD);
 	if (found)
 	{
 		/* the one it was unparked with, if there is one */

@@ -26,6 +26,7 @@
 #define WORKQ_MAX_TEXT			8192	/* bytes in a reason, code, message */
 #define WORKQ_MAX_BATCH			100000	/* elements in one call */
 #define WORKQ_MAX_ATTEMPTS		1000000
+#define WORKQ_MAX_EVENTS		1000000000	/* of one job, by progress */
 #define WORKQ_MAX_INTERVAL		INT64CONST(315576000000000) /* 10 years, us */
 #define WORKQ_DEFAULT_LEASE		INT64CONST(300000000)	/* 5 minutes, us */
 #define WORKQ_MAX_RULES			100 /* in an error map */
@@ -51,6 +52,9 @@ typedef enum WorkqRight
 } WorkqRight;
 
 #define WORKQ_RIGHT_ALL			0x0f
+
+/* any of these: may see payloads, results and claim ids */
+#define WORKQ_RIGHTS_FOR_PAYLOAD	(WORKQ_RIGHT_CLAIM | WORKQ_RIGHT_MANAGE)
 
 /* flags that travel with a job */
 #define WORKQ_JOB_DEDUP			0x0001	/* holds a deduplication key */
