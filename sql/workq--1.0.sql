@@ -579,6 +579,15 @@ CREATE TYPE workq.claim AS (
 COMMENT ON TYPE workq.claim IS
 'What workq_claim returns for each job: the job, the claim, and the receipt that says why it was selected.';
 
+CREATE TYPE workq.claim_status AS (
+    ord integer,
+    claim_id uuid,
+    status text,
+    sqlstate text,
+    deadline timestamptz);
+COMMENT ON TYPE workq.claim_status IS
+'What the batches of verbs on claims return for each element: ord (from 1, in the order given), claim_id, status (ok, repeated, lost, cancelled or lease_limit), sqlstate (that of the error that the single verb would have raised, or NULL), and the deadline of a claim that goes on.';
+
 CREATE FUNCTION workq_claim(
     queue text,
     worker text,
@@ -624,7 +633,7 @@ COMMENT ON FUNCTION workq_renew(uuid, interval, text) IS
 'Extends a claim: its deadline becomes now plus lease (at least 1 ms; NULL is 5 minutes, or the queue''s max_lease if that is shorter), never earlier than it was and never later than when it was claimed plus the queue''s max_lease. Returns the deadline; NULL if the claim is lost and on_lost is report rather than error. Needs the right to claim. Errors: WQ001 the claim is lost, WQ003 max_lease is reached, WQ004 the job is to be cancelled, 42501, 22004/22023/22008 bad argument.';
 
 CREATE FUNCTION workq_renew_batch(claim_ids uuid[], lease interval DEFAULT NULL, on_lost text DEFAULT 'report')
-RETURNS TABLE(ord integer, claim_id uuid, status text, sqlstate text, deadline timestamptz)
+RETURNS SETOF workq.claim_status
 AS 'MODULE_PATHNAME', 'workq_renew_batch'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_renew_batch(uuid[], interval, text) IS
@@ -642,7 +651,7 @@ COMMENT ON FUNCTION workq_ack(uuid, jsonb, text) IS
 'Ends a claim: the job succeeded. result: up to 64 MB as jsonb, kept with the job. Returns true, false if this claim has been acknowledged before (nothing changes, the first result stays), and NULL if the claim is lost and on_lost is report rather than error. A claim past its deadline that nobody has taken back still counts. Needs the right to claim. Errors: WQ001 the claim is lost, 42501, 22004/22023/54000 bad argument.';
 
 CREATE FUNCTION workq_ack_batch(claim_ids uuid[], results jsonb[] DEFAULT NULL, on_lost text DEFAULT 'report')
-RETURNS TABLE(ord integer, claim_id uuid, status text, sqlstate text, deadline timestamptz)
+RETURNS SETOF workq.claim_status
 AS 'MODULE_PATHNAME', 'workq_ack_batch'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_ack_batch(uuid[], jsonb[], text) IS
@@ -655,31 +664,7 @@ CREATE FUNCTION workq_ack_claim(
     worker text,
     lease interval DEFAULT NULL,
     max_jobs integer DEFAULT 1)
-RETURNS TABLE(
-    claim_id uuid,
-    job_id bigint,
-    queue text,
-    payload jsonb,
-    headers jsonb,
-    tenant text,
-    binding text,
-    trigger_id text,
-    priority text,
-    attempt integer,
-    failures integer,
-    max_attempts integer,
-    deadline timestamptz,
-    enqueued_at timestamptz,
-    selected_at timestamptz,
-    waited interval,
-    fairness_key text,
-    decision text,
-    promotion_deadline timestamptz,
-    round bigint,
-    credit bigint,
-    weight integer,
-    policy_version integer,
-    correlation text)
+RETURNS SETOF workq.claim
 AS 'MODULE_PATHNAME', 'workq_ack_claim'
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10;
 COMMENT ON FUNCTION workq_ack_claim(uuid[], jsonb[], text, text, interval, integer) IS
@@ -707,7 +692,7 @@ CREATE FUNCTION workq_fail_batch(
     retry_in interval DEFAULT NULL,
     on_fail text DEFAULT 'retry',
     on_lost text DEFAULT 'report')
-RETURNS TABLE(ord integer, claim_id uuid, status text, sqlstate text, deadline timestamptz)
+RETURNS SETOF workq.claim_status
 AS 'MODULE_PATHNAME', 'workq_fail_batch'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_fail_batch(uuid[], text[], text[], jsonb[], interval, text, text) IS
@@ -721,7 +706,7 @@ COMMENT ON FUNCTION workq_release(uuid, interval, text, text) IS
 'Gives a job back without blame: no failure is counted. Without delay it keeps its place; with one (0 to 10 years) it is due then. reason: up to 8192 bytes. Returns true, false if this claim has been released before (nothing changes), and NULL if the claim is lost and on_lost is report rather than error. Needs the right to claim. Errors: WQ001 the claim is lost, 42501, 22004/22023/22008/54000 bad argument.';
 
 CREATE FUNCTION workq_release_batch(claim_ids uuid[], delay interval DEFAULT NULL, reason text DEFAULT NULL, on_lost text DEFAULT 'report')
-RETURNS TABLE(ord integer, claim_id uuid, status text, sqlstate text, deadline timestamptz)
+RETURNS SETOF workq.claim_status
 AS 'MODULE_PATHNAME', 'workq_release_batch'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_release_batch(uuid[], interval, text, text) IS
@@ -747,7 +732,7 @@ CREATE FUNCTION workq_report_error_batch(
     messages text[] DEFAULT NULL,
     bodies jsonb[] DEFAULT NULL,
     on_lost text DEFAULT 'report')
-RETURNS TABLE(ord integer, claim_id uuid, status text, sqlstate text, deadline timestamptz)
+RETURNS SETOF workq.claim_status
 AS 'MODULE_PATHNAME', 'workq_report_error_batch'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_report_error_batch(uuid[], text[], text[], jsonb[], text) IS
@@ -761,7 +746,7 @@ COMMENT ON FUNCTION workq_report_status(uuid, jsonb, text) IS
 'Ends a claim: the work was done and its verdict is a business status. Final: the job is done and never retried. value: up to 64 MB as jsonb. Returns true, false if this claim has reported a status before (nothing changes, the first stays), and NULL if the claim is lost and on_lost is report rather than error. Needs the right to claim. Errors: WQ001 the claim is lost, 42501, 22004/22023/54000 bad argument.';
 
 CREATE FUNCTION workq_report_status_batch(claim_ids uuid[], "values" jsonb[], on_lost text DEFAULT 'report')
-RETURNS TABLE(ord integer, claim_id uuid, status text, sqlstate text, deadline timestamptz)
+RETURNS SETOF workq.claim_status
 AS 'MODULE_PATHNAME', 'workq_report_status_batch'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_report_status_batch(uuid[], jsonb[], text) IS
@@ -775,25 +760,90 @@ COMMENT ON FUNCTION workq_park(uuid, text, text) IS
 'Ends a claim: the job waits for something outside and is set aside, with no lease, until workq_unpark. No failure is counted; attempt counts claims and goes on from where it was. The job keeps its deduplication key. reason: up to 8192 bytes. Returns true, false if this claim has been parked before (nothing changes), and NULL if the claim is lost and on_lost is report rather than error. Needs the right to claim. Errors: WQ001 the claim is lost, 42501, 22004/22023/54000 bad argument.';
 
 CREATE FUNCTION workq_park_batch(claim_ids uuid[], reason text DEFAULT NULL, on_lost text DEFAULT 'report')
-RETURNS TABLE(ord integer, claim_id uuid, status text, sqlstate text, deadline timestamptz)
+RETURNS SETOF workq.claim_status
 AS 'MODULE_PATHNAME', 'workq_park_batch'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_park_batch(uuid[], text, text) IS
 'workq_park for up to 100000 claims. Returns a row per element in the order given: ord (from 1), claim_id, status (ok, repeated or lost), sqlstate (NULL or WQ001); deadline is NULL. With on_lost => error a lost claim is an error instead. Needs the right to claim. Errors: those of workq_park.';
 
 /* ------------------------------------------------------------------------
+ * While a job runs
+ * ------------------------------------------------------------------------ */
+
+CREATE FUNCTION workq_progress(claim_id uuid, delta jsonb, on_lost text DEFAULT 'error')
+RETURNS integer
+AS 'MODULE_PATHNAME', 'workq_progress'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_progress(uuid, jsonb, text) IS
+'Appends a part to the stream of the job that a claim holds, for those who read workq_stream. delta: up to 64 MB as jsonb. Returns the part''s position; NULL if the claim is lost, or the job is to be cancelled, and on_lost is report rather than error. Does not extend the lease. Needs the right to claim. Errors: WQ001 the claim is lost, WQ004 the job is to be cancelled, 42501, 22004/22023/54000 bad argument, 54000 the job has 1000000000 events.';
+
+CREATE FUNCTION workq_progress_batch(claim_ids uuid[], deltas jsonb[], on_lost text DEFAULT 'report')
+RETURNS SETOF workq.claim_status
+AS 'MODULE_PATHNAME', 'workq_progress_batch'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_progress_batch(uuid[], jsonb[], text) IS
+'workq_progress for up to 100000 parts. deltas: as many as claim_ids; a claim that is there more than once gets its parts in the order given. Returns a row per element in the order given: ord (from 1), claim_id, status (ok, lost or cancelled), sqlstate (NULL, WQ001 or WQ004) and the deadline of the claim. With on_lost => error the first that is not taken is an error instead. Needs the right to claim. Errors: those of workq_progress, 2202E arrays of different lengths.';
+
+CREATE FUNCTION workq_checkpoint(claim_id uuid, step text, result jsonb DEFAULT NULL, on_lost text DEFAULT 'error')
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'workq_checkpoint'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_checkpoint(uuid, text, jsonb, text) IS
+'Records that a step of the job that a claim holds is done, for attempts to come: workq_checkpoints tells them. step: 1 to 255 bytes, no control characters, no surrounding white space. result: up to 64 MB as jsonb. Returns true; false if this or an earlier attempt has recorded the step before (nothing changes, the first result stays); and NULL if the claim is lost, or the job is to be cancelled, and on_lost is report rather than error. Does not extend the lease. Needs the right to claim. Errors: WQ001 the claim is lost, WQ004 the job is to be cancelled, 42501, 22004/22023/54000 bad argument, 54000 the job has 1000000000 events.';
+
+CREATE FUNCTION workq_checkpoint_batch(claim_ids uuid[], steps text[], results jsonb[] DEFAULT NULL, on_lost text DEFAULT 'report')
+RETURNS SETOF workq.claim_status
+AS 'MODULE_PATHNAME', 'workq_checkpoint_batch'
+LANGUAGE c VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION workq_checkpoint_batch(uuid[], text[], jsonb[], text) IS
+'workq_checkpoint for up to 100000 steps. steps, results: as many as claim_ids; results may be NULL. Returns a row per element in the order given: ord (from 1), claim_id, status (ok, repeated, lost or cancelled), sqlstate (NULL, WQ001 or WQ004) and the deadline of the claim. With on_lost => error the first that is not taken is an error instead. Needs the right to claim. Errors: those of workq_checkpoint, 2202E arrays of different lengths.';
+
+CREATE FUNCTION workq_stream(job_id bigint, after integer DEFAULT NULL, max_rows integer DEFAULT 1000)
+RETURNS TABLE(
+    "position" integer,
+    attempt integer,
+    kind text,
+    delta jsonb,
+    worker text,
+    at timestamptz)
+AS 'MODULE_PATHNAME', 'workq_stream'
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000;
+COMMENT ON FUNCTION workq_stream(bigint, integer, integer) IS
+'The stream of a job: a row for each attempt that began (kind is attempt) and for each part that it wrote (kind is progress, with its delta), in their order, which is that of their positions; the first max_rows (1 to 100000) behind the position after (NULL: from the beginning). Keep the position of the last row and give it next time: nothing is missed, nothing comes twice. Whether the job goes on, workq_result tells. Needs the right to monitor the queue or to claim from it; delta is NULL unless the role may claim or manage. Errors: 42704 no such job (or its queue was dropped), 42501, 22004/22023 bad argument.';
+
+CREATE FUNCTION workq_checkpoints(job_id bigint)
+RETURNS TABLE(
+    step text,
+    result jsonb,
+    attempt integer,
+    worker text,
+    at timestamptz)
+AS 'MODULE_PATHNAME', 'workq_checkpoints'
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10;
+COMMENT ON FUNCTION workq_checkpoints(bigint) IS
+'The steps of a job that are done, a row each, in the order in which they were recorded: the step, its result, which attempt recorded it, by which worker, when. Needs the right to monitor the queue or to claim from it; result is NULL unless the role may claim or manage. Errors: 42704 no such job (or its queue was dropped), 42501, 22004 bad argument.';
+
+/* ------------------------------------------------------------------------
  * Jobs
  * ------------------------------------------------------------------------ */
+
+CREATE TYPE workq.job_status AS (
+    ord integer,
+    job_id bigint,
+    status text,
+    sqlstate text);
+COMMENT ON TYPE workq.job_status IS
+'What the batches of verbs on jobs return for each element: ord (from 1, in the order given), job_id, status (what became of it, each verb says which there are) and sqlstate (NULL, or that of an error).';
 
 CREATE FUNCTION workq_cancel(job_id bigint, reason text DEFAULT NULL)
 RETURNS text
 AS 'MODULE_PATHNAME', 'workq_cancel'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_cancel(bigint, text) IS
-'Cancels a job. Returns cancelled if nobody held it (it is done now); requested if a worker holds it, who learns of it at the next renewal (WQ004); finished if it was done already. reason: up to 8192 bytes. Needs the right to manage the queue. Errors: 42704 no such job, 42501, 22004/54000 bad argument.';
+'Cancels a job. Returns cancelled if nobody held it (it is done now); requested if a worker holds it, who learns of it at the next renewal, progress or checkpoint (WQ004); finished if it was done already. reason: up to 8192 bytes. Needs the right to manage the queue. Errors: 42704 no such job, 42501, 22004/54000 bad argument.';
 
 CREATE FUNCTION workq_cancel_batch(job_ids bigint[], reason text DEFAULT NULL)
-RETURNS TABLE(ord integer, job_id bigint, status text, sqlstate text)
+RETURNS SETOF workq.job_status
 AS 'MODULE_PATHNAME', 'workq_cancel_batch'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_cancel_batch(bigint[], text) IS
@@ -807,7 +857,7 @@ COMMENT ON FUNCTION workq_requeue(bigint) IS
 'Makes a held (dead or parked) job ready again, with its failures forgotten. Returns true, or false if the job is not held. Needs the right to manage the queue. Errors: 42704 no such job, 42710 another job has its deduplication key by now, 42501, 22004 bad argument.';
 
 CREATE FUNCTION workq_requeue_batch(job_ids bigint[])
-RETURNS TABLE(ord integer, job_id bigint, status text, sqlstate text)
+RETURNS SETOF workq.job_status
 AS 'MODULE_PATHNAME', 'workq_requeue_batch'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_requeue_batch(bigint[]) IS
@@ -828,7 +878,7 @@ COMMENT ON FUNCTION workq_unpark(bigint, jsonb, interval) IS
 'Makes a parked job ready again, at the end of its lane, or due after delay (0 to 10 years). payload: up to 64 MB as jsonb; claims return it from then on instead of the one that was enqueued, which stays in the log; NULL leaves it as it is. failures stay counted. Returns true, or false if the job is not parked. Needs the right to manage the queue. Errors: 42704 no such job, 42501, 22004/22023/22008/54000 bad argument.';
 
 CREATE FUNCTION workq_unpark_batch(job_ids bigint[], payloads jsonb[] DEFAULT NULL, delay interval DEFAULT NULL)
-RETURNS TABLE(ord integer, job_id bigint, status text, sqlstate text)
+RETURNS SETOF workq.job_status
 AS 'MODULE_PATHNAME', 'workq_unpark_batch'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_unpark_batch(bigint[], jsonb[], interval) IS
@@ -870,7 +920,7 @@ RETURNS TABLE(
 AS 'MODULE_PATHNAME', 'workq_job'
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1;
 COMMENT ON FUNCTION workq_job(bigint) IS
-'All about one job: how it was enqueued; state (ready, scheduled, leased, dead, parked, done, ...) and since when; who holds it until when; its outcome with result or error; and history, an array of all events with their times, claims and scheduling decisions. Needs the right to monitor the queue; payload, headers, result and claim_id are NULL unless the role may claim or manage, too. Errors: 42704 no such job (or its queue was dropped), 42501, 22004 bad argument.';
+'All about one job: how it was enqueued; state (ready, scheduled, leased, dead, parked, done, ...) and since when; who holds it until when; its outcome with result or error; and history, an array of all events but progress with their times, claims and scheduling decisions. Needs the right to monitor the queue; payload, headers, result and claim_id are NULL unless the role may claim or manage, too. Errors: 42704 no such job (or its queue was dropped), 42501, 22004 bad argument.';
 
 CREATE FUNCTION workq_result(job_id bigint)
 RETURNS TABLE(
@@ -1186,7 +1236,7 @@ SELECT
     CASE
         WHEN c.event OPERATOR(pg_catalog.=) 'acked' THEN 'completed'
         WHEN c.event OPERATOR(pg_catalog.=) 'expired' THEN 'lease_expired'
-        WHEN c.event OPERATOR(pg_catalog.=) 'released' AND c.reason IS NOT NULL THEN 'deferred'
+        WHEN c.event OPERATOR(pg_catalog.=) 'released' AND (c.reason IS NOT NULL OR c.due IS NOT NULL) THEN 'deferred'
         WHEN c.event OPERATOR(pg_catalog.=) 'failed' AND c.decision OPERATOR(pg_catalog.=) 'retry' THEN 'retry_scheduled'
         WHEN c.event OPERATOR(pg_catalog.=) 'failed' AND c.decision OPERATOR(pg_catalog.=) 'exhausted' THEN 'retries_exhausted'
         ELSE c.event
@@ -1201,9 +1251,9 @@ SELECT
     c.reason
 FROM workq.claims c
 JOIN workq.queues q ON q.queue_id OPERATOR(pg_catalog.=) c.queue_id
-WHERE workq.may_monitor(c.queue_id);
+WHERE c.event OPERATOR(pg_catalog.<>) 'progress' AND workq.may_monitor(c.queue_id);
 COMMENT ON VIEW workq.facts IS
-'The life of jobs, one row per fact, of queues that the current role may monitor; (job_id, number) is the order of a job''s facts. fact: enqueued, claimed, renewed, lease_expired (and taken back), retry_scheduled (due when), retries_exhausted, failed (a fault judged otherwise), completed, business_error, status, dead, parked, unparked, released, deferred (released with a reason), requeued, cancel_requested, cancelled, purged. worker: who; claim_id is NULL unless the role may claim from or manage the queue. Ask for one job_id: the log may be large.';
+'The life of jobs, one row per fact, of queues that the current role may monitor; (job_id, number) is the order of a job''s facts. fact: enqueued, claimed, renewed, lease_expired (and taken back), retry_scheduled (due when), retries_exhausted, failed (a fault judged otherwise), completed, business_error, status, dead, parked, unparked, released, deferred (released with a reason or a delay), checkpoint (reason is its step), requeued, cancel_requested, cancelled, purged. Progress is no fact: see workq_stream. worker: who; claim_id is NULL unless the role may claim from or manage the queue. Ask for one job_id: the log may be large.';
 
 GRANT SELECT ON workq.facts TO PUBLIC;
 

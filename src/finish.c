@@ -10,10 +10,8 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_type.h"
 #include "funcapi.h"
 
-#include "args.h"
 #include "report.h"
 
 PG_FUNCTION_INFO_V1(workq_ack_claim);
@@ -26,22 +24,13 @@ Datum
 workq_ack_claim(PG_FUNCTION_ARGS)
 {
 	LOCAL_FCINFO(claim, CLAIM_ARGS);
-	WorkqReport common = {.kind = WORKQ_REPORT_ACK};
 	WorkqReport *reports;
 	WorkqCall	call;
-	Datum	   *results;
-	bool	   *nulls = NULL;
 	int			n;
 	int			i;
 
 	workq_store_require("workq_ack_claim()", true);
-	reports = workq_report_args(fcinfo, &common, &n);
-	results = workq_report_parallel(fcinfo, 1, "results", JSONBOID, n, &nulls);
-	for (i = 0; results != NULL && i < n; i++)
-	{
-		if (!nulls[i])
-			reports[i].body = workq_check_jsonb(results[i], "a result");
-	}
+	reports = workq_report_read_batch(fcinfo, WORKQ_REPORT_ACK, &n);
 	workq_report_begin(&call, "workq_ack_claim()");
 	(void) workq_report_all(&call, reports, n, 0);
 

@@ -20,8 +20,8 @@
  * row anew, which fences it just so: of a progress and a take-back, whoever
  * has the row first wins.
  *
- * The verbs themselves are in report.c and progress.c, what a fault means is
- * in verdict.c.
+ * The verbs themselves are in report.c, what a fault means is in verdict.c, and
+ * stream.c reads what a claim said while it ran.
  *
  *-------------------------------------------------------------------------
  */
@@ -307,8 +307,11 @@ renew(WorkqCall *call, const ClaimQueue *queue, WorkqLease *lease, ItemPointer t
 }
 
 /*
- * Append to the job's log while it runs.  False: the row has changed, look
- * again.
+ * Append to the job's log while it runs: parts of its stream, or a checkpoint.
+ * Whoever writes to the log of a leased job writes its lease, too, one after
+ * the other.  So the numbers of a job's events become visible in their order,
+ * and of two checkpoints of one step the second finds the first.  False: the
+ * row has changed, look again.
  */
 static bool
 append(WorkqCall *call, const ClaimQueue *queue, WorkqLease *lease,
@@ -316,12 +319,32 @@ append(WorkqCall *call, const ClaimQueue *queue, WorkqLease *lease,
 {
 	WorkqEvent	event;
 	WorkqPos	pos;
+	const WorkqReport *part;
+	int			parts = 0;
 
 	if (lease->job.flags & WORKQ_JOB_CANCEL)
 	{
 		answer_cancelled(answer);
 		return true;
 	}
+	answer->deadline = lease->deadline;
+	if (report->kind == WORKQ_REPORT_CHECKPOINT &&
+		workq_store_has_checkpoint(call->store, lease->job.job_id,
+								   report->reason))
+	{
+		answer->status = WORKQ_ANSWER_REPEATED;
+		return true;
+	}
+	for (part = report; part != NULL; part = part->more)
+		parts++;
+	if (lease->job.events > WORKQ_MAX_EVENTS - parts)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("the log of job " INT64_FORMAT " is full",
+						lease->job.job_id),
+				 errdetail("It has %d events; at most %d are allowed.",
+						   lease->job.events, WORKQ_MAX_EVENTS)));
+
 	/* the old version may have been passed as being deleted */
 	pos.since = lease->deadline;
 	pos.job_id = lease->job.job_id;
@@ -329,15 +352,20 @@ append(WorkqCall *call, const ClaimQueue *queue, WorkqLease *lease,
 	workq_xact_change(WORKQ_CHANGE_DEADLINE, queue->number, -1)->pos = pos;
 	event_of_claim(&event, report_events[report->kind], lease,
 				   Max(call->now, lease->claimed_at));
-	event.reason = report->reason;
-	event.body = report->body;
+	lease->job.events += parts - 1;
 	if (!workq_store_update_lease(call->store, lease, tid))
 	{
 		workq_xact_drop_last();
 		workq_xact_drop_last();
 		return false;
 	}
-	workq_store_add_event(call->store, &event);
+	for (part = report; part != NULL; part = part->more)
+	{
+		event.reason = part->reason;
+		event.body = part->body;
+		workq_store_add_event(call->store, &event);
+		answer->number = event.number++;
+	}
 	return true;
 }
 
@@ -629,6 +657,7 @@ hold_claim(WorkqCall *call, int64 job_id, WorkqAnswer *answer)
 {
 	answer->status = WORKQ_ANSWER_OK;
 	answer->deadline = DT_NOBEGIN;
+	answer->number = 0;
 	answer->detail = NULL;
 	if (workq_store_hold_segment(call->store, job_id))
 		return true;

@@ -40,6 +40,7 @@ typedef struct WorkqReport
 	const char *reason;			/* release, park; checkpoint: the step */
 	Jsonb	   *body;			/* ack, fail, error, status, progress,
 								 * checkpoint */
+	const struct WorkqReport *more; /* progress: further parts of the claim */
 } WorkqReport;
 
 typedef enum WorkqAnswerStatus
@@ -54,7 +55,8 @@ typedef enum WorkqAnswerStatus
 typedef struct WorkqAnswer
 {
 	WorkqAnswerStatus status;
-	TimestampTz deadline;		/* of a renewal */
+	TimestampTz deadline;		/* of a claim that goes on */
+	int32		number;			/* of the last part of progress */
 	char	   *detail;			/* a sentence, for an error */
 } WorkqAnswer;
 

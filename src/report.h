@@ -20,18 +20,12 @@ extern void workq_report_raise(const WorkqReport *report,
 /* Argument 0 as a claim id; 22004 or 22023 if it is none. */
 extern const pg_uuid_t *workq_report_claim_id(FunctionCallInfo fcinfo);
 
-/* One report: the verb's result.  on_lost: 0 raises. */
-extern Datum workq_report_one(FunctionCallInfo fcinfo, const char *verb,
-							  WorkqReport *report, int on_lost);
-
-/* Argument 0 as an array of claim ids, each with what "common" says. */
-extern WorkqReport *workq_report_args(FunctionCallInfo fcinfo,
-									  const WorkqReport *common, int *n);
-
-/* An optional array that goes with the claim ids; NULL if it is not given. */
-extern Datum *workq_report_parallel(FunctionCallInfo fcinfo, int arg,
-									const char *what, Oid type, int n,
-									bool **nulls);
+/*
+ * The reports of a batch: one for each claim of argument 0, with what the
+ * further arguments of the kind's batch verb say of it.
+ */
+extern WorkqReport *workq_report_read_batch(FunctionCallInfo fcinfo,
+											WorkqReportKind kind, int *n);
 
 /*
  * Do many reports in the order of their jobs, so that two batches cannot wait

@@ -154,8 +154,10 @@ make_segment(int32 number, int64 from, int64 until)
 			execute(psprintf("CREATE TABLE workq.%s_%d (LIKE workq.%s %s) USING heap",
 							 name, number, name, like),
 					SPI_OK_UTILITY);
-			execute(psprintf("CREATE INDEX %s_%d_job_id ON workq.%s_%d USING btree (job_id)",
-							 name, number, name, number),
+			/* a job's events by their kind: its stream may be long */
+			execute(psprintf("CREATE INDEX %s_%d_job_id ON workq.%s_%d USING btree (%s)",
+							 name, number, name, number,
+							 i == 1 ? "job_id, event, number" : "job_id"),
 					SPI_OK_UTILITY);
 			if (i == 2)			/* whom workq_responses follows */
 				execute(psprintf("CREATE INDEX %s_%d_writer ON workq.%s_%d USING btree (writer, job_id) WHERE writer IS NOT NULL",

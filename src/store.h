@@ -308,9 +308,28 @@ extern void workq_store_add_response(WorkqStore *store,
  */
 extern bool workq_store_hold_segment(WorkqStore *store, int64 job_id);
 
-/* Read the log of one job; palloc'd.  False or NIL when there is nothing. */
+/*
+ * Read the log of one job; palloc'd.  False or NIL when there is nothing.  The
+ * events are all but those of its stream ("progress"), so that what they cost
+ * does not depend on the stream's length.
+ */
 extern bool workq_store_job(WorkqStore *store, int64 job_id, WorkqJobRow *row);
 extern List *workq_store_events(WorkqStore *store, int64 job_id);
+
+/*
+ * The job's events of one kind with numbers above "after", in their order, at
+ * most limit of them.  Seen by the snapshot.
+ */
+extern List *workq_store_events_after(WorkqStore *store, int64 job_id,
+									  const char *kind, Snapshot snapshot,
+									  int32 after, int limit);
+
+/*
+ * Is there a checkpoint of this step?  The caller has the job's lease settled
+ * and writes it after that, as everybody does who adds one.
+ */
+extern bool workq_store_has_checkpoint(WorkqStore *store, int64 job_id,
+									   const char *step);
 
 /*
  * The payload that was given when the job was unparked, the last one; NULL

@@ -18,6 +18,7 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/pg_am.h"
+#include "catalog/pg_collation.h"
 #include "miscadmin.h"
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
@@ -334,12 +335,53 @@ workq_store_add_response(WorkqStore *store, const WorkqResponse *response)
  * Reading
  * ------------------------------------------------------------------------ */
 
+/* Which index a search needs: the columns it begins with. */
+typedef struct LogIndex
+{
+	const char *columns;		/* for an error */
+	bool		partial;		/* it has not all rows */
+	int			n;
+	AttrNumber	attno[3];
+} LogIndex;
+
+static const LogIndex by_job = {
+	"job_id", false, 1, {JOB_JOB_ID + 1}
+};
+
+static const LogIndex by_event = {
+	"job_id, event and number", false, 3,
+	{EVENT_JOB_ID + 1, EVENT_EVENT + 1, EVENT_NUMBER + 1}
+};
+
+/* the responses that somebody may follow: those with a correlation */
+static const LogIndex by_writer = {
+	"writer and job_id", true, 2, {RESPONSE_WRITER + 1, RESPONSE_JOB_ID + 1}
+};
+
+static bool
+begins_with(Relation index, const LogIndex *wanted)
+{
+	int			i;
+
+	if (!index->rd_index->indisvalid ||
+		index->rd_rel->relam != BTREE_AM_OID ||
+		index->rd_index->indnkeyatts < wanted->n ||
+		(!wanted->partial && RelationGetIndexPredicate(index) != NIL))
+		return false;
+	for (i = 0; i < wanted->n; i++)
+	{
+		if (index->rd_index->indkey.values[i] != wanted->attno[i])
+			return false;
+	}
+	return true;
+}
+
 /*
- * The index of a log table whose first column is job_id.  Every log table has
- * one, made with it; an administrator may have added others.
+ * An index of a log table.  Every log table has those that are looked for,
+ * made with it; an administrator may have added others.
  */
 static Relation
-open_job_id_index(Relation rel)
+open_log_index(Relation rel, const LogIndex *wanted)
 {
 	List	   *indexes = RelationGetIndexList(rel);
 	ListCell   *lc;
@@ -348,10 +390,7 @@ open_job_id_index(Relation rel)
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
 
-		if (index->rd_index->indisvalid &&
-			index->rd_index->indkey.values[0] == 1 &&
-			index->rd_rel->relam == BTREE_AM_OID &&
-			RelationGetIndexPredicate(index) == NIL)
+		if (begins_with(index, wanted))
 		{
 			list_free(indexes);
 			return index;
@@ -360,32 +399,85 @@ open_job_id_index(Relation rel)
 	}
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("log table \"%s\" has no index on job_id",
-					RelationGetRelationName(rel))));
+			 errmsg("log table \"%s\" has no index on %s",
+					RelationGetRelationName(rel), wanted->columns)));
 	return NULL;				/* keep compiler quiet */
 }
 
 /*
- * Begin to read the rows of a job; the finder is made on first use.
+ * Begin a search; the finder is made on first use, then for the same index
+ * and the same number of keys.
  */
 static void
-finder_seek(WorkqStore *store, StoreFinder *finder, Relation rel, int64 job_id)
+finder_seek(WorkqStore *store, StoreFinder *finder, Relation rel,
+			const LogIndex *wanted, ScanKey keys, int nkeys)
 {
-	ScanKeyData key;
 	MemoryContext old;
 
 	if (finder->index == NULL)
 	{
 		old = MemoryContextSwitchTo(store->context);
-		finder->index = open_job_id_index(rel);
+		finder->index = open_log_index(rel, wanted);
 		finder->slot = table_slot_create(rel, NULL);
 		finder->scan = workq_compat_index_beginscan(rel, finder->index,
-													SnapshotSelf, 1);
+													SnapshotSelf, nkeys);
 		MemoryContextSwitchTo(old);
 	}
-	ScanKeyEntryInitialize(&key, 0, 1, BTEqualStrategyNumber, InvalidOid,
+	store_scan_restart(store->context, finder->scan, keys, nkeys);
+}
+
+static void
+key_job(ScanKey key, int64 job_id)
+{
+	ScanKeyEntryInitialize(key, 0, 1, BTEqualStrategyNumber, InvalidOid,
 						   InvalidOid, F_INT8EQ, Int64GetDatum(job_id));
-	store_scan_restart(store->context, finder->scan, &key, 1);
+}
+
+/*
+ * event =, < or > a kind, as the strategy says.
+ */
+static void
+key_event(ScanKey key, StrategyNumber strategy, const char *kind)
+{
+	ScanKeyEntryInitialize(key, 0, 2, strategy, InvalidOid, C_COLLATION_OID,
+						   strategy == BTLessStrategyNumber ? F_TEXT_LT :
+						   strategy == BTGreaterStrategyNumber ? F_TEXT_GT :
+						   F_TEXTEQ,
+						   CStringGetTextDatum(kind));
+}
+
+/*
+ * Begin to read the rows of a job in jobs or responses.
+ */
+static void
+seek_job(WorkqStore *store, StoreFinder *finder, WorkqRelation which,
+		 int64 job_id)
+{
+	ScanKeyData key;
+
+	key_job(&key, job_id);
+	finder_seek(store, finder, log_table(store, job_id, which)->rel, &by_job,
+				&key, 1);
+}
+
+/*
+ * Begin to read the events of a job whose kind is in this relation to one.
+ * What the verb has gathered is written first, so that it is found.
+ */
+static StoreFinder *
+seek_events(WorkqStore *store, int64 job_id, StrategyNumber strategy,
+			const char *kind)
+{
+	StoreSegment *segment = segment_for(store, job_id);
+	ScanKeyData keys[2];
+
+	store_log_flush(store);
+	key_job(&keys[0], job_id);
+	key_event(&keys[1], strategy, kind);
+	finder_seek(store, &segment->find_claim,
+				log_table(store, job_id, WORKQ_REL_CLAIMS)->rel, &by_event,
+				keys, 2);
+	return &segment->find_claim;
 }
 
 static TupleTableSlot *
@@ -417,8 +509,7 @@ workq_store_job(WorkqStore *store, int64 job_id, WorkqJobRow *row)
 
 	if (segment == NULL)
 		return false;
-	finder_seek(store, &segment->find_job,
-				log_table(store, job_id, WORKQ_REL_JOBS)->rel, job_id);
+	seek_job(store, &segment->find_job, WORKQ_REL_JOBS, job_id);
 	slot = finder_next(store, &segment->find_job);
 	if (slot != NULL)
 	{
@@ -495,35 +586,99 @@ event_compare(const ListCell *a, const ListCell *b)
 List *
 workq_store_events(WorkqStore *store, int64 job_id)
 {
-	StoreSegment *segment = segment_for(store, job_id);
+	static const StrategyNumber sides[] = {
+		BTLessStrategyNumber, BTGreaterStrategyNumber
+	};
 	TupleTableSlot *slot;
 	List	   *result = NIL;
+	int			i;
 
-	if (segment == NULL)
+	if (segment_for(store, job_id) == NULL)
 		return NIL;
-	store_log_flush(store);
-	finder_seek(store, &segment->find_claim,
-				log_table(store, job_id, WORKQ_REL_CLAIMS)->rel, job_id);
-	while ((slot = finder_next(store, &segment->find_claim)) != NULL)
-		result = lappend(result, deform_event(slot));
+	for (i = 0; i < lengthof(sides); i++)
+	{
+		StoreFinder *finder = seek_events(store, job_id, sides[i], "progress");
+
+		while ((slot = finder_next(store, finder)) != NULL)
+			result = lappend(result, deform_event(slot));
+	}
 	list_sort(result, event_compare);
 	return result;
+}
+
+List *
+workq_store_events_after(WorkqStore *store, int64 job_id, const char *kind,
+						 Snapshot snapshot, int32 after, int limit)
+{
+	Relation	rel = log_table(store, job_id, WORKQ_REL_CLAIMS)->rel;
+	Relation	index = open_log_index(rel, &by_event);
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	List	   *result = NIL;
+	ScanKeyData keys[3];
+	IndexScanDesc scan;
+
+	key_job(&keys[0], job_id);
+	key_event(&keys[1], BTEqualStrategyNumber, kind);
+	ScanKeyEntryInitialize(&keys[2], 0, 3, BTGreaterStrategyNumber, InvalidOid,
+						   InvalidOid, F_INT4GT, Int32GetDatum(after));
+	scan = workq_compat_index_beginscan(rel, index, snapshot, 3);
+	index_rescan(scan, keys, 3, NULL, 0);
+	while (list_length(result) < limit &&
+		   index_getnext_slot(scan, ForwardScanDirection, slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		slot_getallattrs(slot);
+		result = lappend(result, deform_event(slot));
+	}
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
+	return result;
+}
+
+bool
+workq_store_has_checkpoint(WorkqStore *store, int64 job_id, const char *step)
+{
+	StoreFinder *finder;
+	TupleTableSlot *slot;
+	Size		len = strlen(step);
+
+	if (segment_for(store, job_id) == NULL)
+		return false;
+	finder = seek_events(store, job_id, BTEqualStrategyNumber, "checkpoint");
+	while ((slot = finder_next(store, finder)) != NULL)
+	{
+		text	   *other;
+
+		CHECK_FOR_INTERRUPTS();
+		if (slot->tts_isnull[EVENT_REASON])
+			continue;
+		other = DatumGetTextPP(slot->tts_values[EVENT_REASON]);
+		if (VARSIZE_ANY_EXHDR(other) == len &&
+			memcmp(VARDATA_ANY(other), step, len) == 0)
+			return true;
+	}
+	return false;
 }
 
 Jsonb *
 workq_store_new_payload(WorkqStore *store, int64 job_id)
 {
-	List	   *events = workq_store_events(store, job_id);
-	int			i;
+	StoreFinder *finder;
+	TupleTableSlot *slot;
+	Jsonb	   *result = NULL;
 
-	for (i = list_length(events) - 1; i >= 0; i--)
+	if (segment_for(store, job_id) == NULL)
+		return NULL;
+	finder = seek_events(store, job_id, BTEqualStrategyNumber, "unparked");
+
+	/* by their numbers: the last one that brought a payload */
+	while ((slot = finder_next(store, finder)) != NULL)
 	{
-		const WorkqEvent *event = (const WorkqEvent *) list_nth(events, i);
-
-		if (event->body != NULL && strcmp(event->event, "unparked") == 0)
-			return unconstify(Jsonb *, event->body);
+		if (!slot->tts_isnull[EVENT_BODY])
+			result = get_jsonb(slot, EVENT_BODY);
 	}
-	return NULL;
+	return result;
 }
 
 static int
@@ -577,8 +732,7 @@ workq_store_responses(WorkqStore *store, int64 job_id)
 	if (segment == NULL)
 		return NIL;
 	store_log_flush(store);
-	finder_seek(store, &segment->find_response,
-				log_table(store, job_id, WORKQ_REL_RESPONSES)->rel, job_id);
+	seek_job(store, &segment->find_response, WORKQ_REL_RESPONSES, job_id);
 	while ((slot = finder_next(store, &segment->find_response)) != NULL)
 		result = lappend(result, deform_response(slot));
 	list_sort(result, response_compare);
@@ -599,40 +753,12 @@ workq_response_cmp(WorkqResponsePos a, WorkqResponsePos b)
 	return (a.number > b.number) - (a.number < b.number);
 }
 
-/*
- * The index whose first two columns are writer and job_id.  It has only the
- * responses that somebody may follow: those with a correlation.
- */
-static Relation
-open_writer_index(Relation rel)
-{
-	List	   *indexes = RelationGetIndexList(rel);
-	ListCell   *lc;
-
-	foreach(lc, indexes)
-	{
-		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
-
-		if (index->rd_index->indisvalid && index->rd_index->indnatts >= 2 &&
-			index->rd_index->indkey.values[0] == RESPONSE_WRITER + 1 &&
-			index->rd_index->indkey.values[1] == RESPONSE_JOB_ID + 1 &&
-			index->rd_rel->relam == BTREE_AM_OID)
-			return index;
-		index_close(index, AccessShareLock);
-	}
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("log table \"%s\" has no index on writer and job_id",
-					RelationGetRelationName(rel))));
-	return NULL;				/* keep compiler quiet */
-}
-
 List *
 workq_store_follow(WorkqStore *store, int64 segment_id, Snapshot snapshot,
 				   WorkqResponsePos after, uint64 horizon, int limit)
 {
 	Relation	rel = log_table(store, segment_id, WORKQ_REL_RESPONSES)->rel;
-	Relation	index = open_writer_index(rel);
+	Relation	index = open_log_index(rel, &by_writer);
 	TupleTableSlot *slot = table_slot_create(rel, NULL);
 	List	   *result = NIL;
 	ScanKeyData key[2];

@@ -63,6 +63,10 @@ PREPARE renew AS SELECT workq_renew($1, $2);
 PREPARE ack AS SELECT workq_ack($1, $2);
 PREPARE fail AS SELECT workq_fail($1, $2, $3, $4, $5, $6, $7);
 PREPARE release AS SELECT workq_release($1, $2, $3);
+PREPARE progress AS SELECT workq_progress($1, $2);
+PREPARE checkpoint AS SELECT workq_checkpoint($1, $2, $3);
+PREPARE stream AS SELECT "position", kind, delta FROM workq_stream($1, $2, $3);
+PREPARE checkpoints AS SELECT step, result FROM workq_checkpoints($1);
 PREPARE cancel AS SELECT workq_cancel($1, $2);
 PREPARE requeue AS SELECT workq_requeue($1);
 PREPARE job AS SELECT state, attempt FROM workq_job($1);
@@ -70,7 +74,13 @@ EXECUTE enqueue('untyped', '{"a": 1}', 'high', 'acme', NULL, NULL, '{"h": 1}', N
 EXECUTE claim('untyped', 'w', '5 min', '1') \gset
 SELECT :'payload', :'priority', :'headers';
 EXECUTE renew(:'claim_id', '10 min') \gset
+EXECUTE progress(:'claim_id', '{"delta": "x"}');
+EXECUTE checkpoint(:'claim_id', 'step', '{"n": 1}');
+EXECUTE checkpoint(:'claim_id', 'step', NULL);
 EXECUTE release(:'claim_id', NULL, 'r');
+EXECUTE stream(:'j', NULL, NULL);
+EXECUTE stream(:'j', '1', '10');
+EXECUTE checkpoints(:'j');
 EXECUTE claim2('untyped', 'w') \gset
 EXECUTE fail(:'claim_id', 'E', 'message', '{"b": 2}', '0', NULL, NULL);
 EXECUTE claim('untyped', 'w', '00:05:00', '10') \gset
@@ -87,6 +97,8 @@ EXECUTE job(:'j');
 PREPARE enqueue_batch AS SELECT * FROM workq_enqueue_batch($1, $2);
 PREPARE ack_batch AS SELECT ord, status FROM workq_ack_batch($1, $2, $3);
 PREPARE renew_batch AS SELECT ord, status FROM workq_renew_batch($1, $2, $3);
+PREPARE progress_batch AS SELECT ord, status FROM workq_progress_batch($1, $2, $3);
+PREPARE checkpoint_batch AS SELECT ord, status FROM workq_checkpoint_batch($1, $2, $3, $4);
 PREPARE fail_batch AS SELECT ord, status FROM workq_fail_batch($1, $2, $3, $4, $5, $6, $7);
 PREPARE release_batch AS SELECT ord, status FROM workq_release_batch($1, $2, $3, $4);
 PREPARE cancel_batch AS SELECT ord, status FROM workq_cancel_batch($1, $2);
@@ -95,6 +107,8 @@ CREATE TEMP TABLE untyped AS EXECUTE enqueue_batch('untyped batch', '[{"payload"
 CREATE TEMP TABLE claimed AS EXECUTE claim('untyped batch', 'w', '5 min', '3');
 SELECT array_agg(claim_id)::text AS ids, (array_agg(claim_id))[1:2]::text AS two, (array_agg(claim_id))[3:3]::text AS one FROM claimed \gset
 EXECUTE renew_batch(:'ids', '10 min', NULL);
+EXECUTE progress_batch(:'two', '{"1","{\"d\": 2}"}', 'report');
+EXECUTE checkpoint_batch(:'two', '{a,"b c"}', '{"1",null}', NULL);
 EXECUTE ack_batch(:'two', '{"1",null}', 'report');
 EXECUTE fail_batch(:'one', '{E}', '{"a message"}', '{"{\"x\": 1}"}', '1 h', 'retry', 'report');
 EXECUTE release_batch(:'ids', '0', 'r', 'report');

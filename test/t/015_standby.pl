@@ -13,6 +13,7 @@ $primary->safe_psql('postgres', q{SELECT workq_enqueue('q', '{}', delay => '1 da
 	SELECT count(*) FROM workq_claim('q', 'w', '100 ms')});
 wait_for($primary, 'SELECT NOT EXISTS (SELECT FROM workq.leases)');
 $primary->safe_psql('postgres', q{SELECT count(*) FROM workq_claim('q', 'w', '1 day')});
+$primary->safe_psql('postgres', q{SELECT workq_progress(claim_id, '"part"'), workq_checkpoint(claim_id, 'step', '{"r": 1}') FROM workq.leases});
 $primary->backup('backup');
 
 my $standby = PostgreSQL::Test::Cluster->new('standby');
@@ -24,7 +25,11 @@ is(scalar(worker_pids($standby)), 0, 'nothing of workq runs on a standby');
 sql_fails($standby, '25006', $_)
   foreach q{SELECT workq_enqueue('q', '{}')},
   q{SELECT count(*) FROM workq_claim('q', 'w')},
-  q{SELECT workq_create_queue('new')};
+  q{SELECT workq_create_queue('new')},
+  q{SELECT workq_progress(claim_id, '1') FROM workq.leases},
+  q{SELECT workq_checkpoint(claim_id, 'another') FROM workq.leases},
+  q{SELECT workq_progress_batch(ARRAY[claim_id], '{1}') FROM workq.leases},
+  q{SELECT workq_checkpoint_batch(ARRAY[claim_id], '{another}') FROM workq.leases};
 is($standby->safe_psql('postgres', 'SELECT count(*) FROM workq.ready'),
 	'1', 'tables can be read');
 is($standby->safe_psql('postgres', q{SELECT strategy, fairness_key, paused, selections IS NULL, lanes IS NULL, policy_version
@@ -33,6 +38,9 @@ is($standby->safe_psql('postgres', q{SELECT strategy, fairness_key, paused, sele
 is($standby->safe_psql('postgres', q{SELECT (SELECT count(*) FROM workq.scheduler_keys), (SELECT count(*) FROM workq_metrics()),
 		workq_metrics_text(), workq_scheduler_state() #> '{scheduler,per_queue,0,keys}'}),
 	'0|0||[]', 'no keys and no metrics');
+is($standby->safe_psql('postgres', q{SELECT string_agg(kind || coalesce(delta::text, ''), ' '), (SELECT step || result FROM workq_checkpoints(job_id))
+		FROM workq.leases l, workq_stream(job_id) WHERE l.worker = 'w' GROUP BY job_id}),
+	'attempt attempt progress"part"|step{"r": 1}', 'streams and checkpoints can be read');
 is(scalar(worker_pids($standby)), 0, 'still nothing runs');
 
 # Databases made, renamed and dropped on the primary are replayed, with a session

@@ -42,6 +42,8 @@ source(q{
 	SELECT count(*) FROM workq_ack_batch((SELECT array_agg(c) FROM claims WHERE n <= 400), (SELECT array_agg(to_jsonb(n)) FROM claims WHERE n <= 400));
 	SELECT count(*) FROM workq_fail_batch((SELECT array_agg(c) FROM claims WHERE n BETWEEN 401 AND 450), retry_in => '1 day');
 	SELECT workq_cancel(j) FROM claims WHERE n IN (401, 451);
+	SELECT workq_progress(c, to_jsonb(n)), workq_checkpoint(c, 'step', to_jsonb(n)) FROM claims WHERE n IN (460, 461);
+	SELECT count(*) FROM workq_progress_batch((SELECT array_agg(c) FROM claims, generate_series(1, 100) WHERE n = 460), (SELECT array_agg(to_jsonb(repeat('x', 100 * i))) FROM generate_series(1, 100) i));
 	SELECT workq_enqueue('dies', '"dies"', 'high', max_attempts => 1, dedup_key => 'dead');
 	SELECT workq_fail(claim_id, 'E', 'why') FROM workq_claim('dies', 'w');
 });
@@ -91,6 +93,9 @@ sub check_copy
 	is($node->safe_psql($db, q{SELECT workq_ack(c) FROM claims WHERE n = 1}), 'f', "$how: one that was acknowledged");
 	sql_fails($node, 'WQ001', q{SELECT workq_ack(c) FROM claims WHERE n = 402}, "$how: one that failed", $db);
 	sql_fails($node, 'WQ004', q{SELECT workq_renew(c) FROM claims WHERE n = 451}, "$how: one that was cancelled", $db);
+	is($node->safe_psql($db, q{SELECT count(*), sum(length(delta::text)) FROM claims, workq_stream(j) WHERE n = 460}), '102|505203', "$how: a stream");
+	is($node->safe_psql($db, q{SELECT workq_progress(c, '"on"'), workq_checkpoint(c, 'step'), workq_checkpoint(c, 'next') FROM claims WHERE n = 460}), '104|f|t', "$how: it goes on");
+	is($node->safe_psql($db, q{SELECT string_agg(step || coalesce(result::text, ''), ' ') FROM claims, workq_checkpoints(j) WHERE n = 460}), 'step460 next', "$how: checkpoints");
 	is($node->safe_psql($db, q{SELECT workq_enqueue('mail', '1', dedup_key => 'later') = (SELECT job_id FROM workq.jobs WHERE dedup_key = 'later')}), 't', "$how: a deduplication key");
 
 	# new ids, new segments, and everything can be done
