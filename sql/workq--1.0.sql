@@ -961,6 +961,34 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000;
 COMMENT ON FUNCTION workq_responses(text, text, integer) IS
 'Follows the outcomes of jobs that were given a correlation, of all queues that the current role may monitor: the next ones behind the position after (NULL: from the first), looking at up to max_rows (1 to 100000) of them, those whose correlation begins with correlation_prefix. The order never skips a late commit: outcomes come by the transactions that wrote them, once all earlier transactions have ended, so one that stays open holds the followers up. Keep the position of the last row and give it next time. If the last ones looked at were not wanted, a last row has their position and nothing else (job_id is NULL); no row means there is nothing new. final is false for a retry. result and claim_id are NULL unless the role may claim or manage. Errors: 22023/54000 bad argument.';
 
+CREATE FUNCTION workq_explain(job_id bigint, max_place integer DEFAULT 1000)
+RETURNS TABLE(
+    job_id bigint,
+    queue text,
+    state text,
+    since timestamptz,
+    why text,
+    reason text,
+    due timestamptz,
+    worker text,
+    deadline timestamptz,
+    attempt integer,
+    failures integer,
+    max_attempts integer,
+    strategy text,
+    fairness_key text,
+    paused boolean,
+    place integer,
+    place_limit integer,
+    weight integer,
+    cap integer,
+    in_flight integer,
+    credit bigint)
+AS 'MODULE_PATHNAME', 'workq_explain'
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1;
+COMMENT ON FUNCTION workq_explain(bigint, integer) IS
+'Why a job is not running, one row: its state and since when; why, in a sentence or two; reason, which the log gives for its last change (what it was parked, released, dead or cancelled for); when it is due; which worker holds it until which deadline; attempts and failures; and how it stands with its fairness key: whether the queue is paused, the key''s weight (0 pauses it), cap (NULL for none), jobs in_flight, and credit (turns left in this round, NULL in fifo). place: 1 is the next job of its lane; counted for a ready job, up to max_place (1 to 100000), which place_limit repeats; NULL behind that. On a standby, in_flight and credit are NULL. Needs the right to monitor the queue or to claim from it. Errors: 42704 no such job (or its queue was dropped), 42501, 22004/22023 bad argument.';
+
 CREATE FUNCTION workq_check()
 RETURNS TABLE(queue text, lane text, item text, memory text, tables text)
 AS 'MODULE_PATHNAME', 'workq_check'

@@ -283,6 +283,19 @@ workq_lane_form(const int64 *settings)
 	return WORKQ_FORM_PLAIN;	/* keep compiler quiet */
 }
 
+int
+workq_rank_of(const int64 *settings, int priority, TimestampTz since,
+			  TimestampTz now)
+{
+	int64		after = 0;
+
+	if (priority == WORKQ_NORMAL)
+		after = settings[WORKQ_SET_PROMOTE_NORMAL_AFTER];
+	else if (priority == WORKQ_LOW)
+		after = settings[WORKQ_SET_PROMOTE_LOW_AFTER];
+	return after > 0 && now - since >= after * 1000 ? WORKQ_HIGH : priority;
+}
+
 /*
  * "" for a job without what the form asks for.
  */

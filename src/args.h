@@ -67,6 +67,13 @@ extern char *workq_claim_id_text(const pg_uuid_t *claim_id);
 /* The form that a queue's lanes have. */
 extern WorkqLaneForm workq_lane_form(const int64 *settings);
 
+/*
+ * A job's effective rank in its lane: its priority, or that of high when its
+ * age has raised it.
+ */
+extern int	workq_rank_of(const int64 *settings, int priority,
+						  TimestampTz since, TimestampTz now);
+
 /* The lane and the name of the fairness key of a job, palloc'd. */
 extern char *workq_lane_of(WorkqLaneForm form, const char *tenant,
 						   const char *binding, const char *trigger_id);

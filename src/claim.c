@@ -313,24 +313,16 @@ lane_head(Claim *claim, ClaimLane *lane, const char *key, int p, WorkqPos *pos)
 }
 
 /*
- * Effective rank: priority, or that of high when promoted by age.
+ * Effective rank, and whether age has raised it.
  */
 static int
 rank_of(Claim *claim, int priority, TimestampTz since, bool *promoted)
 {
-	int64		after = 0;
+	int			rank = workq_rank_of(claim->settings, priority, since,
+									 claim->now);
 
-	*promoted = false;
-	if (priority == WORKQ_NORMAL)
-		after = claim->settings[WORKQ_SET_PROMOTE_NORMAL_AFTER];
-	else if (priority == WORKQ_LOW)
-		after = claim->settings[WORKQ_SET_PROMOTE_LOW_AFTER];
-	if (after > 0 && claim->now - since >= after * 1000)
-	{
-		*promoted = true;
-		return WORKQ_HIGH;
-	}
-	return priority;
+	*promoted = rank != priority;
+	return rank;
 }
 
 /*

@@ -17,6 +17,7 @@
 #include "args.h"
 #include "guc.h"
 #include "sched_int.h"
+#include "sched_view.h"
 #include "store_catalog.h"
 
 /*
@@ -269,6 +270,30 @@ read_key(int32 queue_id, const char *lane, SchedKey *key)
 		pfree(tenant);
 	}
 	workq_store_close(store);
+}
+
+void
+workq_sched_key_in_force(int32 queue_id, const int64 *settings,
+						 const char *key, WorkqKeyInForce *result)
+{
+	bool		grouped = strchr(key, WORKQ_LANE_SEPARATOR) != NULL;
+	int64		weight = settings[WORKQ_SET_DEFAULT_WEIGHT];
+	SchedKey	own;
+
+	/* as the policy has it: a default of 0 pauses nothing in fifo */
+	if (weight == 0 &&
+		settings[WORKQ_SET_STRATEGY] == WORKQ_STRATEGY_FIFO)
+		weight = 1;
+	read_key(queue_id, key, &own);
+	if (own.weight != WORKQ_POLICY_INHERIT)
+		result->weight = own.weight;
+	else
+		result->weight = grouped ? 1 : weight;
+	if (own.group_weight != WORKQ_POLICY_INHERIT)
+		weight = own.group_weight;
+	result->paused = result->weight == 0 || (grouped && weight == 0);
+	result->cap = own.cap != WORKQ_POLICY_INHERIT ? own.cap :
+		settings[WORKQ_SET_MAX_CONCURRENT_PER_KEY];
 }
 
 /*

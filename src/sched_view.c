@@ -210,6 +210,25 @@ workq_sched_view_keys(int32 queue_id, bool brief, WorkqKeyVisitor visit,
 	pfree(views);
 }
 
+bool
+workq_sched_view_key(int32 queue_id, const char *key, WorkqKeyView *view)
+{
+	int			q = workq_sched_find_queue(queue_id);
+	int			instance;
+	int			lane = -1;
+
+	if (q < 0)
+		return false;
+	instance = sched_queues[q].instance;
+	LWLockAcquire(&sched_queues[q].lock, LW_SHARED);
+	if (same_queue(&sched_queues[q], instance, queue_id))
+		lane = sched_lane_find(q, key);
+	if (lane >= 0)
+		copy_lane(lane, false, view);
+	LWLockRelease(&sched_queues[q].lock);
+	return lane >= 0;
+}
+
 /*
  * Changes of settings are followed when the next selection is made.  Whoever
  * changes them and looks wants to see them, even if nobody claims: so a look

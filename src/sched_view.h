@@ -80,6 +80,24 @@ typedef void (*WorkqKeyVisitor) (const WorkqKeyView *view, void *arg);
 extern void workq_sched_view_keys(int32 queue_id, bool brief,
 								  WorkqKeyVisitor visit, void *arg);
 
+/* One lane of a queue, by its key.  False: it has no record. */
+extern bool workq_sched_view_key(int32 queue_id, const char *key,
+								 WorkqKeyView *view);
+
+/*
+ * What holds for a key by the tables, whether it has a lane or not; settings:
+ * the queue's in force.
+ */
+typedef struct WorkqKeyInForce
+{
+	int			weight;
+	int			cap;			/* 0: none */
+	bool		paused;			/* weight 0, or its tenant's is */
+} WorkqKeyInForce;
+
+extern void workq_sched_key_in_force(int32 queue_id, const int64 *settings,
+									 const char *key, WorkqKeyInForce *result);
+
 /*
  * The keys of a queue that metrics are exported for, those seen last
  * first; palloc'd.  Returns how many.

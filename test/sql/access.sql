@@ -116,6 +116,7 @@ INSERT INTO verbs (v, s) VALUES
     ('workq_result', 'SELECT workq_result($d)'),
     ('workq_responses', 'SELECT workq_responses()'),
     ('workq_job', 'SELECT workq_job($d)'),
+    ('workq_explain', 'SELECT workq_explain($d)'),
     ('workq_configure', 'SELECT workq_configure($q, quantum => 2)'),
     ('workq_set_key', 'SELECT workq_set_key($q, ''k'', 2)'),
     ('workq_map_error', 'SELECT workq_map_error($q, ''E%'', ''dead'')'),

@@ -67,6 +67,7 @@ PREPARE progress AS SELECT workq_progress($1, $2);
 PREPARE checkpoint AS SELECT workq_checkpoint($1, $2, $3);
 PREPARE stream AS SELECT "position", kind, delta FROM workq_stream($1, $2, $3);
 PREPARE checkpoints AS SELECT step, result FROM workq_checkpoints($1);
+PREPARE explain AS SELECT state, place FROM workq_explain($1, $2);
 PREPARE cancel AS SELECT workq_cancel($1, $2);
 PREPARE requeue AS SELECT workq_requeue($1);
 PREPARE job AS SELECT state, attempt FROM workq_job($1);
@@ -81,6 +82,7 @@ EXECUTE release(:'claim_id', NULL, 'r');
 EXECUTE stream(:'j', NULL, NULL);
 EXECUTE stream(:'j', '1', '10');
 EXECUTE checkpoints(:'j');
+EXECUTE explain(:'j', '5');
 EXECUTE claim2('untyped', 'w') \gset
 EXECUTE fail(:'claim_id', 'E', 'message', '{"b": 2}', '0', NULL, NULL);
 EXECUTE claim('untyped', 'w', '00:05:00', '10') \gset

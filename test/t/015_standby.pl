@@ -41,6 +41,12 @@ is($standby->safe_psql('postgres', q{SELECT (SELECT count(*) FROM workq.schedule
 is($standby->safe_psql('postgres', q{SELECT string_agg(kind || coalesce(delta::text, ''), ' '), (SELECT step || result FROM workq_checkpoints(job_id))
 		FROM workq.leases l, workq_stream(job_id) WHERE l.worker = 'w' GROUP BY job_id}),
 	'attempt attempt progress"part"|step{"r": 1}', 'streams and checkpoints can be read');
+is($standby->safe_psql('postgres', q{SELECT state, place, place_limit, weight, cap IS NULL, in_flight IS NULL, credit IS NULL, why FROM workq.ready, workq_explain(job_id)}),
+	'ready|1|1000|1|t|t|t|This server is a standby; jobs are claimed on its primary. It is ready and the next of its lane.', 'a ready job is explained');
+like($standby->safe_psql('postgres', q{SELECT e.state, e.worker, why FROM workq.leases l, workq_explain(l.job_id) e}),
+	qr/^leased\|w\|It is running: worker "w" holds it until /, 'so is a leased one');
+like($standby->safe_psql('postgres', q{SELECT state, why FROM workq.scheduled, workq_explain(job_id)}),
+	qr/^scheduled\|It was enqueued for later\. It is due at /, 'and one that is due later');
 is(scalar(worker_pids($standby)), 0, 'still nothing runs');
 
 # Databases made, renamed and dropped on the primary are replayed, with a session
