@@ -637,7 +637,7 @@ RETURNS SETOF workq.claim_status
 AS 'MODULE_PATHNAME', 'workq_renew_batch'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_renew_batch(uuid[], interval, text) IS
-'workq_renew for up to 100000 claims. Returns a row per element in the order given: ord (from 1), claim_id, status (ok, or why not: lost, cancelled, lease limit), sqlstate (NULL, WQ001, WQ004, WQ003) and the deadline. With on_lost => error the first that is not renewed is an error instead. Needs the right to claim. Errors: those of workq_renew.';
+'workq_renew for up to 100000 claims. Returns a row per element in the order given: ord (from 1), claim_id, status (ok, or why not: lost, cancelled, lease_limit), sqlstate (NULL, WQ001, WQ004, WQ003) and the deadline. With on_lost => error the first that is not renewed is an error instead. Needs the right to claim. Errors: those of workq_renew.';
 
 /* ------------------------------------------------------------------------
  * Outcomes
@@ -847,7 +847,7 @@ RETURNS SETOF workq.job_status
 AS 'MODULE_PATHNAME', 'workq_cancel_batch'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_cancel_batch(bigint[], text) IS
-'workq_cancel for up to 100000 jobs. Returns a row per element in the order given: ord (from 1), job_id, status (cancelled, requested, finished or not found), sqlstate (NULL or 42704). Needs the right to manage the queues. Errors: 42501, 22004/54000 bad argument.';
+'workq_cancel for up to 100000 jobs. Returns a row per element in the order given: ord (from 1), job_id, status (cancelled, requested, finished or not_found), sqlstate (NULL or 42704). Needs the right to manage the queues. Errors: 42501, 22004/54000 bad argument.';
 
 CREATE FUNCTION workq_requeue(job_id bigint)
 RETURNS boolean
@@ -861,7 +861,7 @@ RETURNS SETOF workq.job_status
 AS 'MODULE_PATHNAME', 'workq_requeue_batch'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_requeue_batch(bigint[]) IS
-'workq_requeue for up to 100000 jobs. Returns a row per element in the order given: ord (from 1), job_id, status (requeued, not held or not found), sqlstate (NULL or 42704). Needs the right to manage the queues. Errors: 42710 as workq_requeue, 42501, 22004/54000 bad argument.';
+'workq_requeue for up to 100000 jobs. Returns a row per element in the order given: ord (from 1), job_id, status (requeued, not_held, key_taken or not_found), sqlstate (NULL, 42710 or 42704). Needs the right to manage the queues. Errors: 42501, 22004/54000 bad argument.';
 
 CREATE FUNCTION workq_requeue_all(queue text, max_jobs integer DEFAULT NULL)
 RETURNS bigint

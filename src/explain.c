@@ -224,12 +224,12 @@ say_ready(const Explain *e, StringInfo why)
 	if (e->key.paused)
 		appendStringInfo(why, "Its fairness key is paused, since %s has weight 0. ",
 						 e->key.weight == 0 ? "it" : "its tenant");
-	if (e->key.cap > 0 && busy >= e->key.cap)
+	else if (e->key.cap > 0 && busy >= e->key.cap)
 		appendStringInfo(why, "Its fairness key is at its cap, with %d of %d in flight. ",
 						 busy, e->key.cap);
-	if (e->in_memory && e->whole.overflowing && !e->has_view)
+	else if (e->in_memory && e->whole.overflowing && !e->has_view)
 		appendStringInfoString(why, "Its queue has more fairness keys than workq.max_lanes leaves room for; this one waits for room. ");
-	if (is_drr(e) && e->has_view && e->view.deficit <= 0 && !e->key.paused)
+	else if (is_drr(e) && e->has_view && e->view.deficit <= 0)
 		appendStringInfoString(why, "Its fairness key has no turn left in this round; keys that have one go first. ");
 	if (e->place == 0)
 		appendStringInfo(why, "It is ready, but %d or more jobs of its lane come first.",

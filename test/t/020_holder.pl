@@ -64,6 +64,9 @@ COMMIT;
 \if :job > 0 and :r <= 15
 SELECT workq_renew(':claim', '2 s', on_lost => 'report');
 \endif
+\if :job > 0 and :r <= 50
+SELECT workq_progress(':claim', '{"r": :r}', on_lost => 'report'), workq_checkpoint(':claim', 'step :s', on_lost => 'report');
+\endif
 \if :job > 0 and :r <= 97
 BEGIN;
 \if :s <= 60
@@ -190,5 +193,9 @@ history_sees_ok($node, "DELETE FROM workq.claims WHERE job_id = $one AND event =
 history_sees_ok($node, "DELETE FROM workq.claims WHERE job_id = $one AND event = 'acked'", 'lost%');
 history_sees_ok($node, "DELETE FROM workq.responses WHERE job_id = $one", 'outcomes and responses differ');
 history_sees_ok($node, "UPDATE workq.claims SET attempt = 1 WHERE job_id = $one AND event = 'acked'", 'claimed again%');
+history_sees_ok($node, "UPDATE workq.claims SET number = 1000 WHERE (job_id, number) = (SELECT job_id, number FROM workq.claims WHERE event = 'progress' LIMIT 1)", 'said by a claim that had ended');
+history_sees_ok($node, "UPDATE workq.claims SET number = 0 WHERE (job_id, number) = (SELECT job_id, number FROM workq.claims WHERE event = 'progress' LIMIT 1)", 'said by a claim that had not begun');
+history_sees_ok($node, "INSERT INTO workq.claims SELECT * FROM workq.claims WHERE (job_id, number) = (SELECT job_id, number FROM workq.claims WHERE event = 'checkpoint' LIMIT 1)", 'a step twice');
+history_sees_ok($node, "INSERT INTO workq.claims SELECT * FROM workq.claims WHERE (job_id, number) = (SELECT job_id, number FROM workq.claims WHERE event = 'progress' LIMIT 1)", 'the number of an event twice');
 
 done_testing();

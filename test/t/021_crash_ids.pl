@@ -95,8 +95,9 @@ sub crash
 	foreach my $claim (@lost[ 0 .. ($#lost < 20 ? $#lost : 20) ])
 	{
 		my $out = sql(qq{SELECT workq_ack('$claim', on_lost => 'report') IS NULL, workq_fail('$claim', on_lost => 'report') IS NULL,
-			workq_release('$claim', on_lost => 'report') IS NULL, workq_renew('$claim', on_lost => 'report') IS NULL});
-		push @wrong, "lost claim $claim: $out" if $out ne 't|t|t|t';
+			workq_release('$claim', on_lost => 'report') IS NULL, workq_renew('$claim', on_lost => 'report') IS NULL,
+			workq_progress('$claim', '1', on_lost => 'report') IS NULL, workq_checkpoint('$claim', 's', on_lost => 'report') IS NULL});
+		push @wrong, "lost claim $claim: $out" if $out ne 't|t|t|t|t|t';
 	}
 	sql_fails($node, 'WQ001', "SELECT workq_ack('$lost[0]')", "crash $round: a lost claim is lost") if @lost;
 

@@ -56,6 +56,19 @@ SELECT 'lease of a claim that ended, or never was', l.job_id, l.claim_id || ' at
  WHERE EXISTS (SELECT FROM ends e WHERE e.job_id = l.job_id AND e.claim_id = l.claim_id)
     OR NOT EXISTS (SELECT FROM claimed c WHERE c.job_id = l.job_id AND c.claim_id = l.claim_id AND c.attempt = l.attempt)
 UNION ALL
+SELECT 'said by a claim that had not begun', s.job_id, s.claim_id || ' ' || s.event
+  FROM workq.claims s
+ WHERE s.event IN ('renewed', 'progress', 'checkpoint')
+   AND NOT EXISTS (SELECT FROM claimed c WHERE c.job_id = s.job_id AND c.claim_id = s.claim_id AND c.attempt = s.attempt AND c.number < s.number)
+UNION ALL
+SELECT 'said by a claim that had ended', s.job_id, s.claim_id || ' ' || s.event
+  FROM workq.claims s JOIN ends e ON e.job_id = s.job_id AND e.claim_id = s.claim_id
+ WHERE s.event IN ('renewed', 'progress', 'checkpoint') AND e.number < s.number
+UNION ALL
+SELECT 'a step twice', job_id, reason FROM workq.claims WHERE event = 'checkpoint' GROUP BY job_id, reason HAVING count(*) > 1
+UNION ALL
+SELECT 'the number of an event twice', job_id, number::text FROM workq.claims GROUP BY job_id, number HAVING count(*) > 1
+UNION ALL
 SELECT 'job that was done more than once', job_id, n || ' times' FROM final WHERE n > 1
 UNION ALL
 SELECT 'claimed again after it was done', f.job_id, format('%s by attempt %s of %s', f.event, f.attempt, a.last)
