@@ -182,10 +182,8 @@ look_at_job(Explain *e, int64 job_id)
 										  WORKQ_RIGHT_CLAIM, &e->found);
 	int			i;
 
-	if (info == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("job " INT64_FORMAT " does not exist", job_id)));
+	if (info == NULL)			/* dropped while we looked */
+		workq_job_missing(job_id);
 	e->queue_id = info->queue_id;
 	e->queue = pstrdup(info->name);
 	e->paused = info->settings.paused;

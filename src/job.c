@@ -152,8 +152,8 @@ search(WorkqStore *store, int64 job_id, WorkqFoundJob *found)
 	return true;
 }
 
-static void
-job_not_found(int64 job_id)
+void
+workq_job_missing(int64 job_id)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
@@ -168,10 +168,10 @@ workq_job_open(WorkqStore *store, int64 job_id, uint32 rights,
 
 	if (!workq_store_hold_segment(store, job_id) ||
 		!workq_store_job(store, job_id, row))
-		job_not_found(job_id);
+		workq_job_missing(job_id);
 	info = workq_queue_by_id(row->queue_id, true);
 	if (info == NULL)
-		job_not_found(job_id);
+		workq_job_missing(job_id);
 	if (!workq_access_has_any(info, rights))
 		workq_access_require(info, rights);
 	return info;

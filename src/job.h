@@ -33,6 +33,9 @@ typedef struct WorkqFoundJob
 	List	   *events;			/* NIL unless ready or done */
 } WorkqFoundJob;
 
+/* Raise 42704 for a job that does not exist. */
+extern void workq_job_missing(int64 job_id) pg_attribute_noreturn();
+
 /*
  * A job as it was enqueued, its segment held, and its queue.  Raises 42704 when
  * it was never there, is no longer in the log, or its queue was dropped; 42501
