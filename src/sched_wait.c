@@ -247,6 +247,22 @@ has_rows(const SchedQueue *queue)
 		sched_shared->instances[queue->instance].stale;
 }
 
+/*
+ * Can an attempt be of any use?  Not while the queue is paused or all lanes
+ * with jobs are at their caps: who ends that wakes waiters himself.  What has
+ * no record yet, or is yet to be loaded, an attempt may find.
+ */
+static bool
+worth_a_look(SchedQueue *queue)
+{
+	if (on_offer(queue))
+		return true;
+	return !queue->policy.paused &&
+		(queue->overflowing ||
+		 (queue->instance >= 0 &&
+		  sched_shared->instances[queue->instance].stale));
+}
+
 static TimestampTz
 next_time(const SchedQueue *queue)
 {
@@ -272,7 +288,8 @@ sched_wait_wake(int q, int n)
 	while (n > 0 && woken == lengthof(procnos) && queue->waiters.first >= 0)
 	{
 		LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
-		woken = pop(q, Min(n, lengthof(procnos)), false, procnos);
+		woken = worth_a_look(queue) ?
+			pop(q, Min(n, lengthof(procnos)), false, procnos) : 0;
 		LWLockRelease(&queue->lock);
 		for (i = 0; i < woken; i++)
 			set_latch(procnos[i]);

@@ -172,6 +172,40 @@ for my $round (1 .. 20)
 }
 pass('a wake-up is passed on');
 
+# How often those that are asleep have gone to sleep.
+sub switches
+{
+	my $n = 0;
+	foreach my $p (split /\n/, sql(q{SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND backend_type = 'client backend'}))
+	{
+		open my $f, '<', "/proc/$p/status" or next;
+		/^voluntary_ctxt_switches:\s+(\d+)/ and $n += $1 foreach <$f>;
+	}
+	return $n;
+}
+
+# Jobs that nobody may have wake nobody: the queue is paused, the key is at its
+# cap.  When that ends all waiters get theirs.
+sql(q{SELECT workq_set_key('drr', 'c', max_concurrent => 1); SELECT workq_enqueue('drr', '0', tenant => 'c')});
+is(sql(q{SELECT count(*) FROM workq_claim('drr', 'w', '1 h')}), '1', 'a key at its cap');
+sql(q{SELECT workq_pause('q')});
+for my $q ('q', 'drr')
+{
+	start_query($_, claim($q)) foreach @s;
+	asleep(3);
+	my $before = switches();
+	for (1 .. 5)
+	{
+		sql("SELECT workq_enqueue('$q', to_jsonb(i), tenant => 'c') FROM generate_series(1, 3) i");
+		asleep(3);
+	}
+	cmp_ok(switches() - $before, '<', 5, "$q: nobody is woken in vain");
+	sql($q eq 'q' ? q{SELECT workq_resume('q')} : q{SELECT workq_set_key('drr', 'c', max_concurrent => 4)});
+	is(join(' ', sort map { (end_query($_))[0] } @s), '1|1 2|1 3|1', "$q: and then all are");
+	sql(q{SELECT count(workq_ack(claim_id)) FROM workq.active_claims WHERE queue = 'q'; SELECT workq_purge('q', true)});
+}
+sql(q{SELECT workq_purge('drr', true); SELECT count(workq_ack(claim_id)) FROM workq.active_claims; SELECT workq_purge('drr', true)});
+
 # 200 waiters.
 my $dir = PostgreSQL::Test::Utils::tempdir;
 PostgreSQL::Test::Utils::append_to_file("$dir/wait.sql",
@@ -181,25 +215,16 @@ my $run = IPC::Run::start([ 'pgbench', '-n', '-c', '200', '-j', '1', '-t', '1', 
 	\$in, \$out, \$out);
 asleep(200);
 sub waits { return sql(q{SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND backend_type = 'client backend'}); }
-my $switches = sub {
-	my $n = 0;
-	foreach my $p (split /\n/, sql(q{SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND backend_type = 'client backend'}))
-	{
-		open my $f, '<', "/proc/$p/status" or next;
-		/^voluntary_ctxt_switches:\s+(\d+)/ and $n += $1 foreach <$f>;
-	}
-	return $n;
-};
-my $before = $switches->();
+my $before = switches();
 sql('SELECT pg_sleep(1)');
-is($switches->(), $before, 'none of 200 waiters moves when nothing happens');
+is(switches(), $before, 'none of 200 waiters moves when nothing happens');
 my @first = split /\n/, sql(q{SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND backend_type = 'client backend' ORDER BY query_start LIMIT 1});
 sql(q{SELECT workq_enqueue('q', '8')});
 asleep(199);
 is(sql('SELECT count(*) FROM workq.leases'), '1', 'one job, 200 waiters: one has it');
 sql('SELECT pg_sleep(0.2)');
 is(waits(), '199', 'the others wait');
-cmp_ok($switches->() - $before, '<=', 10, 'and were not woken');
+cmp_ok(switches() - $before, '<=', 10, 'and were not woken');
 sql(q{SELECT count(workq_enqueue('q', to_jsonb(i))) FROM generate_series(1, 50) i});
 wait_for($node, 'SELECT count(*) FROM workq.leases', 51);
 asleep(149);
