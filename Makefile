@@ -119,6 +119,13 @@ lint-sources: symbols
 indent: all
 	@scripts/indent $(SOURCES) $(OUR_HEADERS)
 
+# Consumers for "bench/run wait".
+WAITERS = build/bench/waiters
+$(WAITERS): bench/waiters.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -I$(shell $(PG_CONFIG) --includedir) -o $@ $< \
+		-L$(shell $(PG_CONFIG) --libdir) -lpq
+
 clean: clean-run
 
 clean-run:
