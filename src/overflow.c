@@ -335,7 +335,7 @@ scan_lane(LaneScan *scan, const char *key)
 		LWLockRelease(&queue->lock);
 		return true;
 	}
-	made = sched_shared->n_free_lanes > 0 ||
+	made = sched_lanes_free(queue) ||
 		sched_free_idle_lanes(scan->queue, 16) > 0;
 	LWLockRelease(&queue->lock);
 	if (!made)
@@ -373,7 +373,7 @@ scan_run(LaneScan *scan)
 		if (row == WORKQ_ROW_CANDIDATE)
 			workq_store_row(cursor, &job);
 		workq_store_end(cursor);
-		if (row == WORKQ_ROW_END)
+		if (row != WORKQ_ROW_CANDIDATE)
 			return true;
 		if (!scan_lane(scan, job.lane))
 			return false;

@@ -145,7 +145,7 @@ metric_make(int q, uint32 hash, const char *key)
 		(i = metric_alloc()) < 0)
 		return -1;
 	metric = &sched_metrics[i];
-	if (!sched_key_store(&metric->key, key, strlen(key)))
+	if (!sched_key_store(&metric->key, key, strlen(key), NULL))
 	{
 		metric_free(i);
 		return -1;

@@ -27,6 +27,13 @@
 #define WORKQ_KEY_INLINE		40	/* bytes of a lane's key kept in its
 									 * record */
 #define WORKQ_KEY_CHUNK			56	/* and in each chunk beyond */
+#define WORKQ_OWN_LANES			2	/* records of each queue's own: for a lane
+									 * and its group; and chunks for their
+									 * keys */
+#define WORKQ_OWN_CHUNKS		(WORKQ_CHUNKS(WORKQ_MAX_LANE) + \
+								 WORKQ_CHUNKS(WORKQ_MAX_NAME + 2))
+#define WORKQ_CHUNKS(len)		(((len) - WORKQ_KEY_INLINE + \
+								  WORKQ_KEY_CHUNK - 1) / WORKQ_KEY_CHUNK)
 #define WORKQ_LANE_PARTITIONS	64
 #define WORKQ_WINDOW			1000	/* selections in a window, at least */
 
@@ -155,6 +162,8 @@ typedef struct SchedQueue
 	int			first_lane;		/* queue lock; list of all */
 	int			plain_lane;		/* queue lock; the lane "" or -1 */
 	int			n_lanes;		/* queue lock */
+	int			own_lane;		/* queue lock; list of free records ... */
+	int			own_chunk;		/* queue lock; ... and chunks of its own */
 	uint8		form;			/* queue lock; WorkqLaneForm in force */
 	uint8		forms;			/* queue lock; bits of those rows may have */
 	uint32		forms_serial;	/* queue lock; counts reasons to look again */
@@ -284,7 +293,9 @@ extern int	sched_free_idle_lanes(int queue, int most);
 extern bool sched_has_idle_lanes(const SchedQueue *queue);
 extern char *sched_lane_key(int lane);	/* palloc'd */
 extern void sched_lane_copy_key(int lane, char *key);
-extern bool sched_key_store(SchedKeyText *to, const char *key, int len);
+extern bool sched_lanes_free(const SchedQueue *queue);
+extern bool sched_key_store(SchedKeyText *to, const char *key, int len,
+							SchedQueue *owner);
 extern void sched_key_free(SchedKeyText *key);
 extern bool sched_key_equals(const SchedKeyText *a, const char *key, int len);
 extern void sched_key_copy(const SchedKeyText *from, char *key);

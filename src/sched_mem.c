@@ -7,6 +7,11 @@
  * fail, and given back by callbacks, which may not.  Keys longer than fits
  * into a lane's record continue in chunks.
  *
+ * The pools are the whole server's, and what holds a lane's record may last
+ * (its jobs are leased).  So that nobody's lanes can stop another queue, each
+ * queue has records and chunks of its own besides, enough for one lane with
+ * the longest key and its group; they follow those of the pools.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -52,6 +57,21 @@ max_chunks(void)
 	return Max(workq_guc_max_lanes / 2, 1024);
 }
 
+/*
+ * With the queues' own ones.
+ */
+static int
+all_lanes(void)
+{
+	return workq_guc_max_lanes + workq_guc_max_queues * WORKQ_OWN_LANES;
+}
+
+static int
+all_chunks(void)
+{
+	return max_chunks() + workq_guc_max_queues * WORKQ_OWN_CHUNKS;
+}
+
 int
 sched_n_buckets(int n)
 {
@@ -65,13 +85,13 @@ workq_sched_shmem_size(void)
 
 	size = add_size(size, MAXALIGN(mul_size(workq_guc_max_queues,
 											sizeof(SchedQueue))));
-	size = add_size(size, MAXALIGN(mul_size(workq_guc_max_lanes,
+	size = add_size(size, MAXALIGN(mul_size(all_lanes(),
 											sizeof(SchedLane))));
-	size = add_size(size, MAXALIGN(mul_size(workq_guc_max_lanes,
+	size = add_size(size, MAXALIGN(mul_size(all_lanes(),
 											sizeof(WorkqPolicyLane))));
 	size = add_size(size, MAXALIGN(mul_size(max_exacts(),
 											sizeof(SchedExact))));
-	size = add_size(size, MAXALIGN(mul_size(max_chunks(),
+	size = add_size(size, MAXALIGN(mul_size(all_chunks(),
 											sizeof(SchedChunk))));
 	size = add_size(size, sched_count_size());
 	size = add_size(size, MAXALIGN(mul_size(sched_n_buckets(workq_guc_max_queues),
@@ -88,6 +108,30 @@ carve(char **at, Size size)
 
 	*at += MAXALIGN(size);
 	return result;
+}
+
+/*
+ * The records and chunks that only this queue may use.
+ */
+static void
+init_own(int q)
+{
+	int			lane = workq_guc_max_lanes + q * WORKQ_OWN_LANES;
+	int			chunk = max_chunks() + q * WORKQ_OWN_CHUNKS;
+	int			i;
+
+	sched_queues[q].own_lane = sched_queues[q].own_chunk = -1;
+	for (i = 0; i < WORKQ_OWN_LANES; i++)
+	{
+		sched_lanes[lane + i].queue = -1;
+		sched_lanes[lane + i].next = sched_queues[q].own_lane;
+		sched_queues[q].own_lane = lane + i;
+	}
+	for (i = 0; i < WORKQ_OWN_CHUNKS; i++)
+	{
+		sched_chunks[chunk + i].next = sched_queues[q].own_chunk;
+		sched_queues[q].own_chunk = chunk + i;
+	}
 }
 
 /*
@@ -123,6 +167,7 @@ init_area(int n_queue_buckets, int n_lane_buckets)
 		sched_queues[i].instance = -1;
 		pg_atomic_init_u64(&sched_queues[i].served, 0);
 		sched_wait_reset(&sched_queues[i]);
+		init_own(i);
 	}
 	for (i = 0; i < workq_guc_max_lanes; i++)
 	{
@@ -161,11 +206,10 @@ workq_sched_shmem_init(void)
 		memset(at, 0, workq_sched_shmem_size());
 	sched_shared = carve(&at, sizeof(SchedShared));
 	sched_queues = carve(&at, workq_guc_max_queues * sizeof(SchedQueue));
-	sched_lanes = carve(&at, workq_guc_max_lanes * sizeof(SchedLane));
-	sched_policy_lanes = carve(&at, workq_guc_max_lanes *
-							   sizeof(WorkqPolicyLane));
+	sched_lanes = carve(&at, all_lanes() * sizeof(SchedLane));
+	sched_policy_lanes = carve(&at, all_lanes() * sizeof(WorkqPolicyLane));
 	sched_exacts = carve(&at, max_exacts() * sizeof(SchedExact));
-	sched_chunks = carve(&at, max_chunks() * sizeof(SchedChunk));
+	sched_chunks = carve(&at, all_chunks() * sizeof(SchedChunk));
 	at += sched_count_place(at);
 	queue_buckets = carve(&at, n_queue_buckets * sizeof(int));
 	lane_buckets = carve(&at, n_lane_buckets * sizeof(int));
@@ -440,11 +484,21 @@ lane_bucket(uint32 hash)
 	return &lane_buckets[hash & (sched_n_buckets(sched_shared->max_lanes) - 1)];
 }
 
+/*
+ * A chunk, from the pool or from those that are a queue's own; -1: none.
+ */
 static int
-pool_pop_chunk(void)
+pop_chunk(SchedQueue *owner)
 {
 	int			chunk;
 
+	if (owner != NULL)
+	{
+		chunk = owner->own_chunk;
+		if (chunk >= 0)
+			owner->own_chunk = sched_chunks[chunk].next;
+		return chunk;
+	}
 	SpinLockAcquire(&sched_shared->pool);
 	chunk = sched_shared->free_chunk;
 	if (chunk >= 0)
@@ -454,25 +508,37 @@ pool_pop_chunk(void)
 }
 
 static void
-pool_push_chunks(int chunk)
+push_chunks(int chunk)
 {
 	while (chunk >= 0)
 	{
 		int			next = sched_chunks[chunk].next;
+		int			own = chunk - max_chunks();
 
-		SpinLockAcquire(&sched_shared->pool);
-		sched_chunks[chunk].next = sched_shared->free_chunk;
-		sched_shared->free_chunk = chunk;
-		SpinLockRelease(&sched_shared->pool);
+		if (own >= 0)
+		{
+			SchedQueue *owner = &sched_queues[own / WORKQ_OWN_CHUNKS];
+
+			sched_chunks[chunk].next = owner->own_chunk;
+			owner->own_chunk = chunk;
+		}
+		else
+		{
+			SpinLockAcquire(&sched_shared->pool);
+			sched_chunks[chunk].next = sched_shared->free_chunk;
+			sched_shared->free_chunk = chunk;
+			SpinLockRelease(&sched_shared->pool);
+		}
 		chunk = next;
 	}
 }
 
 /*
- * Store a key.  False: out of chunks (what was taken is given back).
+ * Store a key, in chunks of its own if owner is given, whose lock is held.
+ * False: out of chunks (what was taken is given back).
  */
 bool
-sched_key_store(SchedKeyText *to, const char *key, int len)
+sched_key_store(SchedKeyText *to, const char *key, int len, SchedQueue *owner)
 {
 	int			done = Min(len, WORKQ_KEY_INLINE);
 	int		   *link = &to->chunk;
@@ -483,7 +549,7 @@ sched_key_store(SchedKeyText *to, const char *key, int len)
 	while (done < len)
 	{
 		int			part = Min(len - done, WORKQ_KEY_CHUNK);
-		int			chunk = pool_pop_chunk();
+		int			chunk = pop_chunk(owner);
 
 		if (chunk < 0)
 		{
@@ -505,7 +571,7 @@ sched_key_store(SchedKeyText *to, const char *key, int len)
 void
 sched_key_free(SchedKeyText *key)
 {
-	pool_push_chunks(key->chunk);
+	push_chunks(key->chunk);
 	key->chunk = -1;
 }
 
@@ -569,10 +635,33 @@ sched_lane_key(int number)
 }
 
 /*
+ * Give a record back to where it is from.  Queue lock held.
+ */
+static void
+push_lane(int number)
+{
+	int			own = number - workq_guc_max_lanes;
+
+	if (own >= 0)
+	{
+		SchedQueue *owner = &sched_queues[own / WORKQ_OWN_LANES];
+
+		sched_lanes[number].next = owner->own_lane;
+		owner->own_lane = number;
+		return;
+	}
+	SpinLockAcquire(&sched_shared->pool);
+	sched_lanes[number].next = sched_shared->free_lane;
+	sched_shared->free_lane = number;
+	sched_shared->n_free_lanes++;
+	SpinLockRelease(&sched_shared->pool);
+}
+
+/*
  * A record from the pool with its key stored, or -1.
  */
 static int
-lane_alloc(const char *key, int len)
+lane_from_pool(const char *key, int len)
 {
 	int			number;
 
@@ -584,18 +673,39 @@ lane_alloc(const char *key, int len)
 		sched_shared->n_free_lanes--;
 	}
 	SpinLockRelease(&sched_shared->pool);
-	if (number < 0)
-		return -1;
-	if (!sched_key_store(&sched_lanes[number].key, key, len))
+	if (number >= 0 &&
+		!sched_key_store(&sched_lanes[number].key, key, len, NULL))
 	{
-		SpinLockAcquire(&sched_shared->pool);
-		sched_lanes[number].next = sched_shared->free_lane;
-		sched_shared->free_lane = number;
-		sched_shared->n_free_lanes++;
-		SpinLockRelease(&sched_shared->pool);
+		push_lane(number);
 		return -1;
 	}
 	return number;
+}
+
+/*
+ * The same, or else one of the queue's own.  Queue lock held.
+ */
+static int
+lane_alloc(SchedQueue *queue, const char *key, int len)
+{
+	int			number = lane_from_pool(key, len);
+
+	if (number >= 0 || queue->own_lane < 0)
+		return number;
+	number = queue->own_lane;
+	if (!sched_key_store(&sched_lanes[number].key, key, len, queue))
+		return -1;
+	queue->own_lane = sched_lanes[number].next;
+	return number;
+}
+
+/*
+ * May there be a record for another lane?  An unlocked look.
+ */
+bool
+sched_lanes_free(const SchedQueue *queue)
+{
+	return sched_shared->n_free_lanes > 0 || queue->own_lane >= 0;
 }
 
 /*
@@ -620,12 +730,12 @@ lane_make(int q, const char *key, uint32 hash)
 {
 	SchedQueue *queue = &sched_queues[q];
 	int			len = strlen(key);
-	int			number = lane_alloc(key, len);
+	int			number = lane_alloc(queue, key, len);
 	SchedLane  *lane;
 	int			p;
 
 	if (number < 0 && sched_free_idle_lanes(q, 4) > 0)
-		number = lane_alloc(key, len);
+		number = lane_alloc(queue, key, len);
 	if (number < 0)
 	{
 		overflow(queue);
@@ -831,12 +941,7 @@ sched_lane_free(int number)
 	queue->n_in_doubt -= lane->in_doubt;
 	sched_key_free(&lane->key);
 	lane->queue = -1;
-
-	SpinLockAcquire(&sched_shared->pool);
-	lane->next = sched_shared->free_lane;
-	sched_shared->free_lane = number;
-	sched_shared->n_free_lanes++;
-	SpinLockRelease(&sched_shared->pool);
+	push_lane(number);
 }
 
 /*
