@@ -205,6 +205,8 @@ workq_configure_end(WorkqQueueChange *change, bool changed, const char *event,
 	workq_store_close(change->store);
 	if (changed)
 	{
+		queue->settings.weights = queue->weights == NULL ? 0 :
+			workq_guc_weights_fingerprint(queue->weights);
 		workq_queue_changed();
 		workq_xact_queue_settings(queue->queue_id, &queue->settings);
 	}
@@ -516,7 +518,7 @@ workq_set_key(PG_FUNCTION_ARGS)
 	if (changed)
 	{
 		workq_catalog_set_key(change.store, change.queue->queue_id, key, row);
-		workq_xact_keys(change.queue->queue_id);
+		workq_xact_key(change.queue->queue_id, key, &old, &row);
 	}
 	PG_RETURN_INT32(workq_configure_end(&change, changed, "key_set",
 										detail.data));

@@ -15,6 +15,7 @@
  */
 #include "postgres.h"
 
+#include "common/hashfn.h"
 #include "common/int.h"
 #include "miscadmin.h"
 #include "utils/guc.h"
@@ -426,6 +427,14 @@ workq_guc_weights_check(const char *list)
 	if (problem == NULL)
 		return NULL;
 	return psprintf("At position %d: %s.", (int) (fault - list) + 1, problem);
+}
+
+uint32
+workq_guc_weights_fingerprint(const char *list)
+{
+	if (list == NULL)
+		list = "";
+	return hash_bytes((const unsigned char *) list, strlen(list)) | 1;
 }
 
 static bool

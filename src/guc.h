@@ -72,6 +72,9 @@ extern bool workq_guc_weights_next(const char **cursor, const char **key,
 								   int *key_len, int32 *weight);
 extern char *workq_guc_weights_check(const char *list);
 
+/* Tells one list from another; NULL is the empty one.  Never 0. */
+extern uint32 workq_guc_weights_fingerprint(const char *list);
+
 /* other settings */
 extern int	workq_guc_max_lanes;	/* workq.max_lanes */
 extern int	workq_guc_max_queues;	/* workq.max_queues */

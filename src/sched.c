@@ -1058,7 +1058,7 @@ publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 		case WORKQ_CHANGE_HOLD:
 		case WORKQ_CHANGE_UNDONE:
 		case WORKQ_CHANGE_SETTINGS:
-		case WORKQ_CHANGE_KEYS:
+		case WORKQ_CHANGE_KEY:
 		case WORKQ_CHANGE_CREATED:
 		case WORKQ_CHANGE_DROP:
 		case WORKQ_CHANGE_FOREIGN:
@@ -1132,7 +1132,7 @@ publish_abort(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 		case WORKQ_CHANGE_FAILED:
 		case WORKQ_CHANGE_UNDONE:
 		case WORKQ_CHANGE_SETTINGS:
-		case WORKQ_CHANGE_KEYS:
+		case WORKQ_CHANGE_KEY:
 		case WORKQ_CHANGE_CREATED:
 		case WORKQ_CHANGE_DROP:
 		case WORKQ_CHANGE_FOREIGN:

@@ -305,7 +305,7 @@ typedef enum WorkqChangeKind
 	WORKQ_CHANGE_DONE,
 	WORKQ_CHANGE_FAILED,
 	WORKQ_CHANGE_SETTINGS,
-	WORKQ_CHANGE_KEYS,
+	WORKQ_CHANGE_KEY,
 	WORKQ_CHANGE_CREATED,
 	WORKQ_CHANGE_DROP,
 	WORKQ_CHANGE_FOREIGN
@@ -337,8 +337,13 @@ extern bool workq_sched_has_walks(void);
 /* Let our own uncommitted ready rows be found by our own claim. */
 extern void workq_sched_offer_own(const WorkqChange *changes, int n);
 
-extern void workq_sched_keys_changed(int queue);
+/* What is set for a key is "row" from now on. */
+extern void workq_sched_set_key(int queue, const char *key,
+								const WorkqKeyRow *row);
 extern void workq_sched_set_settings(int queue, const WorkqSettings *own);
+
+/* They were changed, and the change is undone. */
+extern void workq_sched_keep_settings(int queue);
 extern void workq_sched_drop_queue(int queue);
 extern void workq_sched_set_stale(void);
 

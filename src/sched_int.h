@@ -100,6 +100,13 @@ typedef struct SchedMetric
 	SchedKeyText key;
 } SchedMetric;
 
+/* The weights of a key; WORKQ_POLICY_INHERIT for none. */
+typedef struct SchedWeight
+{
+	int32		own;			/* set for it: is the one that counts */
+	int32		listed;			/* by the list in force for the queue */
+} SchedWeight;
+
 typedef struct SchedLane
 {
 	int			queue;			/* queue lock; -1: free */
@@ -117,6 +124,7 @@ typedef struct SchedLane
 	WorkqHint	hint[WORKQ_PRIORITIES]; /* queue lock */
 	int			first_exact;	/* queue lock */
 	int			n_exact;		/* queue lock */
+	SchedWeight weight;			/* queue lock */
 	uint64		serial;			/* set once; of the queue's lanes */
 	int			metric;			/* queue lock; -1: counted in "other" */
 	uint32		window;			/* queue lock; that in_window is of */
@@ -155,9 +163,8 @@ typedef struct SchedQueue
 	bool		has_settings;	/* queue lock */
 	WorkqSettings own;			/* queue lock */
 	uint32		defaults;		/* queue lock; what own was completed with */
-	uint32		keys_version;	/* queue lock; changes of keys' settings */
-	uint32		keys_seen;		/* queue lock; the lanes follow this one */
-	uint32		weights_seen;	/* queue lock; and the server's list that was */
+	uint32		keys_version;	/* queue lock; changes of what lanes go by */
+	uint32		weights_seen;	/* queue lock; list of weights they follow */
 	WorkqPolicyQueue policy;	/* queue lock */
 	int			first_lane;		/* queue lock; list of all */
 	int			plain_lane;		/* queue lock; the lane "" or -1 */
@@ -276,16 +283,24 @@ sched_policy(SchedQueue *queue)
 typedef struct SchedKey
 {
 	const char *key;
-	int32		weight;
+	SchedWeight weight;
 	int32		cap;
-	int32		group_weight;	/* of the tenant, for a tenant and binding */
+	SchedWeight group_weight;	/* of the tenant, for a tenant and binding */
 } SchedKey;
+
+static inline int32
+sched_weight(SchedWeight weight)
+{
+	return weight.own >= 0 ? weight.own : weight.listed;
+}
 
 /* sched_mem.c */
 extern int	sched_instance_number(Oid dbid, Oid relid, bool make);
 extern int	sched_queue_find(int instance, int32 queue_id, bool make);
 extern void sched_queue_free(int queue);	/* control and queue lock held */
 extern int	sched_lane_find(int queue, const char *key);
+extern int	sched_group_find(int queue, const char *tenant, int len);
+extern int	sched_all_lanes(void);
 extern int	sched_lane_make(int queue, const SchedKey *key);
 extern void sched_lane_free(int lane);
 extern void sched_free_all_lanes(int queue);
@@ -324,6 +339,7 @@ extern void sched_settings_refresh(SchedQueue *queue, TimestampTz now);
 extern int64 sched_setting(const SchedQueue *queue, WorkqSettingId id);
 extern void sched_settings_init(SchedQueue *queue, int64 round);
 extern void sched_settings_refresh_keys(int queue, TimestampTz now);
+extern bool sched_weights_lag(const SchedQueue *queue);
 extern int	sched_lane_get(int queue, const char *key);
 
 /* Rows of the queue may be in lanes of another form than that in force. */

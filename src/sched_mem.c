@@ -60,8 +60,8 @@ max_chunks(void)
 /*
  * With the queues' own ones.
  */
-static int
-all_lanes(void)
+int
+sched_all_lanes(void)
 {
 	return workq_guc_max_lanes + workq_guc_max_queues * WORKQ_OWN_LANES;
 }
@@ -85,9 +85,9 @@ workq_sched_shmem_size(void)
 
 	size = add_size(size, MAXALIGN(mul_size(workq_guc_max_queues,
 											sizeof(SchedQueue))));
-	size = add_size(size, MAXALIGN(mul_size(all_lanes(),
+	size = add_size(size, MAXALIGN(mul_size(sched_all_lanes(),
 											sizeof(SchedLane))));
-	size = add_size(size, MAXALIGN(mul_size(all_lanes(),
+	size = add_size(size, MAXALIGN(mul_size(sched_all_lanes(),
 											sizeof(WorkqPolicyLane))));
 	size = add_size(size, MAXALIGN(mul_size(max_exacts(),
 											sizeof(SchedExact))));
@@ -206,8 +206,8 @@ workq_sched_shmem_init(void)
 		memset(at, 0, workq_sched_shmem_size());
 	sched_shared = carve(&at, sizeof(SchedShared));
 	sched_queues = carve(&at, workq_guc_max_queues * sizeof(SchedQueue));
-	sched_lanes = carve(&at, all_lanes() * sizeof(SchedLane));
-	sched_policy_lanes = carve(&at, all_lanes() * sizeof(WorkqPolicyLane));
+	sched_lanes = carve(&at, sched_all_lanes() * sizeof(SchedLane));
+	sched_policy_lanes = carve(&at, sched_all_lanes() * sizeof(WorkqPolicyLane));
 	sched_exacts = carve(&at, max_exacts() * sizeof(SchedExact));
 	sched_chunks = carve(&at, all_chunks() * sizeof(SchedChunk));
 	at += sched_count_place(at);
@@ -825,22 +825,34 @@ group_key_of(char *group_key, const char *tenant, int len)
 	group_key[len + 2] = '\0';
 }
 
+/*
+ * The group of a tenant's lanes, or -1.  Queue lock held.
+ */
+int
+sched_group_find(int q, const char *tenant, int len)
+{
+	char		group_key[WORKQ_MAX_NAME + 3];
+
+	group_key_of(group_key, tenant, len);
+	return sched_lane_find(q, group_key);
+}
+
 static int
-group_get(int q, const char *key, int tenant_len, int32 weight)
+group_get(int q, const char *key, int tenant_len, SchedWeight weight)
 {
 	WorkqPolicy policy = sched_policy(&sched_queues[q]);
 	char		group_key[WORKQ_MAX_NAME + 3];
-	int			number;
+	int			number = sched_group_find(q, key, tenant_len);
 
-	group_key_of(group_key, key, tenant_len);
-	number = sched_lane_find(q, group_key);
 	if (number < 0)
 	{
+		group_key_of(group_key, key, tenant_len);
 		number = lane_make(q, group_key, lane_hash(q, group_key));
 		if (number >= 0)
 		{
 			sched_lanes[number].is_group = true;
-			workq_policy_group_add(&policy, number, weight);
+			sched_lanes[number].weight = weight;
+			workq_policy_group_add(&policy, number, sched_weight(weight));
 		}
 	}
 	return number;
@@ -891,7 +903,9 @@ sched_lane_make(int q, const SchedKey *key)
 		sched_lanes[group].pins--;
 	if (number >= 0)
 	{
-		workq_policy_lane_add(&policy, number, group, key->weight, key->cap);
+		sched_lanes[number].weight = key->weight;
+		workq_policy_lane_add(&policy, number, group,
+							  sched_weight(key->weight), key->cap);
 		if (queue->overflowing)
 			lane_adopt(q, number);
 		sched_count_lane_made(number);

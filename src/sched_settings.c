@@ -5,19 +5,28 @@
  *
  * Shared memory has a queue's own values; what it does not set is the
  * server's.  The server's values are those of whoever looks: when a backend
- * finds that they are others than the policy was last told, it tells it.  A
- * lane is told its key's own weight and cap when it is made.
+ * finds that they are others than the policy was last told, it tells it.
+ *
+ * A lane is told what its key has of its own when it is made, read from the
+ * catalog.  From then on the callback of whoever sets the key tells it, and
+ * its weight by the list of weights (its own or the server's, too) changes
+ * with that list: then whoever selects next goes through all lanes, in steps,
+ * with the list in hand.  Nothing is read from the catalog for lanes that are
+ * there.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "common/hashfn.h"
+#include "utils/hsearch.h"
 
 #include "args.h"
 #include "guc.h"
+#include "queue.h"
 #include "sched_int.h"
 #include "sched_view.h"
+#include "store.h"
 #include "store_catalog.h"
 
 /*
@@ -44,21 +53,21 @@ defaults_fingerprint(void)
 }
 
 /*
- * The same for the server's list of weights.
+ * The fingerprint of the list of weights in force for a queue: its own or the
+ * server's, as this backend knows it.
  */
 static uint32
-weights_fingerprint(void)
+list_in_force(const SchedQueue *queue)
 {
 	static uint32 generation = 0;
 	static uint32 fingerprint = 0;
 
+	if (queue->own.weights != 0)
+		return queue->own.weights;
 	if (fingerprint == 0 || generation != workq_guc_generation)
 	{
-		const char *list = workq_guc_weights != NULL ? workq_guc_weights : "";
-
 		generation = workq_guc_generation;
-		fingerprint = hash_bytes((const unsigned char *) list,
-								 strlen(list)) | 1;
+		fingerprint = workq_guc_weights_fingerprint(workq_guc_weights);
 	}
 	return fingerprint;
 }
@@ -136,6 +145,7 @@ sched_settings_init(SchedQueue *queue, int64 round)
 	workq_policy_queue_init(&queue->policy, &params, round);
 	queue->policy.paused = queue->own.paused;
 	queue->defaults = defaults_fingerprint();
+	queue->weights_seen = list_in_force(queue);
 	sched_count_set_dimension(queue - sched_queues);
 }
 
@@ -152,9 +162,14 @@ sched_settings_refresh(SchedQueue *queue, TimestampTz now)
 	if (queue->defaults == defaults_fingerprint())
 		return;
 	set_form(queue, make_params(queue, &params));
-	workq_policy_configure(&policy, &params, now);
+
+	/* takes as long as there are lanes, and most settings are not its own */
+	if (memcmp(&params, &queue->policy.params, sizeof(params)) != 0)
+		workq_policy_configure(&policy, &params, now);
 	workq_policy_pause(&policy, queue->own.paused, now);
 	queue->defaults = defaults_fingerprint();
+	if (queue->n_lanes == 0)
+		queue->weights_seen = list_in_force(queue);
 	sched_count_set_dimension(queue - sched_queues);
 }
 
@@ -205,6 +220,24 @@ workq_sched_set_settings(int q, const WorkqSettings *own)
 }
 
 /*
+ * Lanes that our transaction made may follow the list that is undone.
+ */
+void
+workq_sched_keep_settings(int q)
+{
+	SchedQueue *queue = &sched_queues[q];
+
+	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+	queue->keys_version++;
+	queue->weights_seen = 0;
+	LWLockRelease(&queue->lock);
+}
+
+/* ------------------------------------------------------------------------
+ * Keys
+ * ------------------------------------------------------------------------ */
+
+/*
  * A key's own weight among "key:weight,key:weight"; the last one counts.
  */
 static int32
@@ -224,49 +257,53 @@ weight_in_list(const char *list, const char *key)
 }
 
 /*
- * The list of weights of a queue: its own or the server's.
+ * The list of weights of a queue: its own or the server's.  The cache is
+ * invalidated only after a commit has published that the list is another one:
+ * then the catalog is asked.  What is not the list in force is one of our own
+ * transaction, or of somebody who is just committing.
  */
 static const char *
-weights_of(int32 queue_id)
+weights_of(int32 queue_id, bool fresh)
 {
-	WorkqQueueInfo *info = workq_queue_by_id(queue_id, true);
+	WorkqQueueInfo *info = fresh ? workq_catalog_read(NULL, queue_id) :
+	workq_queue_by_id(queue_id, true);
 
 	return info != NULL && info->weights != NULL ? info->weights :
 		workq_guc_weights;
 }
 
-/*
- * What a key has of its own: as set for it, or else by the list.
- */
-static void
-read_one_key(WorkqStore *store, int32 queue_id, const char *key,
-			 int32 *weight, int32 *cap)
+static const char *
+current_weights(const SchedQueue *queue)
 {
-	WorkqKeyRow row = workq_catalog_get_key(store, queue_id, key);
+	const char *list = weights_of(queue->queue_id, false);
 
-	*weight = row.weight >= 0 ? row.weight :
-		weight_in_list(weights_of(queue_id), key);
-	*cap = row.max_concurrent;
+	return workq_guc_weights_fingerprint(list) == list_in_force(queue) ? list :
+		weights_of(queue->queue_id, true);
 }
 
 /*
- * The same for a lane, and for its tenant if it is a tenant and binding.
+ * What a lane's key has of its own, and its tenant if it is a tenant and
+ * binding.
  */
 static void
-read_key(int32 queue_id, const char *lane, SchedKey *key)
+read_key(int32 queue_id, const char *list, const char *lane, SchedKey *key)
 {
 	WorkqStore *store = workq_store_open_reader();
 	const char *separator = strchr(lane, WORKQ_LANE_SEPARATOR);
-	int32		no_cap;
+	WorkqKeyRow row = workq_catalog_get_key(store, queue_id, lane);
 
 	key->key = lane;
-	key->group_weight = WORKQ_POLICY_INHERIT;
-	read_one_key(store, queue_id, lane, &key->weight, &key->cap);
+	key->weight.own = row.weight;
+	key->weight.listed = weight_in_list(list, lane);
+	key->cap = row.max_concurrent;
+	key->group_weight.own = key->group_weight.listed = WORKQ_POLICY_INHERIT;
 	if (separator != NULL)
 	{
 		char	   *tenant = pnstrdup(lane, separator - lane);
 
-		read_one_key(store, queue_id, tenant, &key->group_weight, &no_cap);
+		row = workq_catalog_get_key(store, queue_id, tenant);
+		key->group_weight.own = row.weight;
+		key->group_weight.listed = weight_in_list(list, tenant);
 		pfree(tenant);
 	}
 	workq_store_close(store);
@@ -284,112 +321,165 @@ workq_sched_key_in_force(int32 queue_id, const int64 *settings,
 	if (weight == 0 &&
 		settings[WORKQ_SET_STRATEGY] == WORKQ_STRATEGY_FIFO)
 		weight = 1;
-	read_key(queue_id, key, &own);
-	if (own.weight != WORKQ_POLICY_INHERIT)
-		result->weight = own.weight;
-	else
+	read_key(queue_id, weights_of(queue_id, false), key, &own);
+	result->weight = sched_weight(own.weight);
+	if (result->weight == WORKQ_POLICY_INHERIT)
 		result->weight = grouped ? 1 : weight;
-	if (own.group_weight != WORKQ_POLICY_INHERIT)
-		weight = own.group_weight;
+	if (sched_weight(own.group_weight) != WORKQ_POLICY_INHERIT)
+		weight = sched_weight(own.group_weight);
 	result->paused = result->weight == 0 || (grouped && weight == 0);
 	result->cap = own.cap != WORKQ_POLICY_INHERIT ? own.cap :
 		settings[WORKQ_SET_MAX_CONCURRENT_PER_KEY];
 }
 
 /*
- * Tell the policy what a lane's key has of its own now.  Queue lock held.
+ * Runs in callbacks.
+ */
+void
+workq_sched_set_key(int q, const char *key, const WorkqKeyRow *row)
+{
+	SchedQueue *queue = &sched_queues[q];
+	WorkqPolicy policy = sched_policy(queue);
+	TimestampTz now = workq_now();
+	int			lane;
+
+	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+	queue->keys_version++;
+	lane = sched_lane_find(q, key);
+	if (lane >= 0)
+	{
+		sched_lanes[lane].weight.own = row->weight;
+		workq_policy_set_weight(&policy, lane,
+								sched_weight(sched_lanes[lane].weight), now);
+		workq_policy_set_cap(&policy, lane, row->max_concurrent, now);
+	}
+	lane = sched_group_find(q, key, strlen(key));
+	if (lane >= 0)
+	{
+		sched_lanes[lane].weight.own = row->weight;
+		workq_policy_set_weight(&policy, lane,
+								sched_weight(sched_lanes[lane].weight), now);
+	}
+	sched_wait_wake_chain(queue);
+	LWLockRelease(&queue->lock);
+}
+
+/* A list of weights, to look keys up. */
+typedef struct ListedWeight
+{
+	char		key[WORKQ_MAX_LANE + 4];	/* hash key */
+	int32		weight;
+} ListedWeight;
+
+static HTAB *
+list_table(const char *list)
+{
+	HASHCTL		control;
+	HTAB	   *result;
+	const char *name;
+	int			len;
+	int32		weight;
+
+	memset(&control, 0, sizeof(control));
+	control.keysize = sizeof(((ListedWeight *) NULL)->key);
+	control.entrysize = sizeof(ListedWeight);
+	control.hcxt = CurrentMemoryContext;
+	result = hash_create("workq weights", 64, &control,
+						 HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+	while (list != NULL && workq_guc_weights_next(&list, &name, &len, &weight))
+	{
+		char		key[WORKQ_MAX_LANE + 4];
+		ListedWeight *entry;
+
+		strlcpy(key, name, Min(len + 1, (int) sizeof(key)));
+		entry = hash_search(result, key, HASH_ENTER, NULL);
+		entry->weight = weight;
+	}
+	return result;
+}
+
+/*
+ * Tell a lane, or a group, its weight by the list.  Queue lock held.
  */
 static void
-apply_key(int q, const SchedKey *key, TimestampTz now)
+apply_list(SchedQueue *queue, int number, HTAB *table, TimestampTz now)
 {
-	WorkqPolicy policy = sched_policy(&sched_queues[q]);
-	int			lane = sched_lane_find(q, key->key);
+	SchedLane  *lane = &sched_lanes[number];
+	WorkqPolicy policy = sched_policy(queue);
+	char		key[WORKQ_MAX_LANE + 4];
+	ListedWeight *entry;
+	int32		before = sched_weight(lane->weight);
 
-	if (lane < 0)
-		return;
-	workq_policy_set_weight(&policy, lane, key->weight, now);
-	workq_policy_set_cap(&policy, lane, key->cap, now);
-	lane = sched_policy_lanes[lane].group;
-	if (lane >= 0)
-		workq_policy_set_weight(&policy, lane, key->group_weight, now);
+	sched_lane_copy_key(number, key);
+	entry = hash_search(table, lane->is_group ? key + 2 : key, HASH_FIND,
+						NULL);
+	lane->weight.listed = entry != NULL ? entry->weight : WORKQ_POLICY_INHERIT;
+	if (sched_weight(lane->weight) != before)
+		workq_policy_set_weight(&policy, number, sched_weight(lane->weight),
+								now);
 }
 
 /*
- * Copy a lane's key.  False: it is no lane of the queue (any more).
+ * Is the list of weights in force another one than the lanes follow?
  */
-static bool
-copy_key(int q, int lane, char *key)
+bool
+sched_weights_lag(const SchedQueue *queue)
 {
-	bool		found;
-
-	LWLockAcquire(&sched_queues[q].lock, LW_SHARED);
-	found = sched_lanes[lane].queue == q && !sched_lanes[lane].is_group;
-	if (found)
-		sched_lane_copy_key(lane, key);
-	LWLockRelease(&sched_queues[q].lock);
-	return found;
+	return queue->weights_seen != list_in_force(queue);
 }
 
 /*
- * The keys' settings as they are now, for all lanes there are, if a commit has
- * changed some or the server's list of weights has changed.  Reads the
- * catalog, so it is for verbs, not for callbacks; the queue lock is not held.
+ * If the list of weights in force is another one than the lanes follow, tell
+ * them all, a few under each hold of the lock.  Nothing in between may fail.
+ * Lanes that are made meanwhile are read with the new list, and if somebody
+ * begins with a yet newer one, we stop.
  */
 void
 sched_settings_refresh_keys(int q, TimestampTz now)
 {
 	SchedQueue *queue = &sched_queues[q];
-	uint32		version = queue->keys_version;
-	uint32		weights = weights_fingerprint();
-	char		lane_key[WORKQ_MAX_LANE + 4];
-	const WorkqQueueInfo *info;
-	int		   *lanes;
-	int			room;
-	int			n = 0;
-	int			i;
+	uint32		wanted = list_in_force(queue);
+	bool		current;
+	const char *list;
+	HTAB	   *table;
+	int			step[64];
+	int			i = 0;
 
-	if (queue->keys_seen == version && queue->weights_seen == weights)
+	if (queue->weights_seen == wanted)
 		return;
-
-	/* a commit publishes before it invalidates our copy of the catalog */
-	info = workq_queue_by_id(queue->queue_id, true);
-	if (info != NULL && info->settings.version < queue->own.version)
-		return;
-	room = queue->n_lanes + 16;
-	lanes = palloc(room * sizeof(int));
+	list = current_weights(queue);
+	if (workq_guc_weights_fingerprint(list) != wanted)
+		return;					/* our own, not committed */
+	table = list_table(list);
 	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
-	for (i = queue->first_lane; i >= 0 && n < room; i = sched_lanes[i].next)
-		lanes[n++] = i;
-
-	/* lanes made from here on read the new values themselves */
-	queue->keys_seen = version;
-	queue->weights_seen = weights;
-	LWLockRelease(&queue->lock);
-	for (i = 0; i < n; i++)
+	current = list_in_force(queue) == wanted;
+	if (current)
 	{
-		SchedKey	key;
+		queue->weights_seen = wanted;
+		queue->keys_version++;
+	}
+	LWLockRelease(&queue->lock);
+	while (current && i < sched_all_lanes())
+	{
+		int			n = 0;
+		int			k;
 
-		if (!copy_key(q, lanes[i], lane_key))
-			continue;
-		read_key(queue->queue_id, lane_key, &key);
+		/* an unlocked look: what is not the queue's yet is made later */
+		for (; i < sched_all_lanes() && n < lengthof(step); i++)
+		{
+			if (sched_lanes[i].queue == q)
+				step[n++] = i;
+		}
 		LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
-		apply_key(q, &key, now);
+		current = queue->weights_seen == wanted;
+		for (k = 0; current && k < n; k++)
+		{
+			if (sched_lanes[step[k]].queue == q)
+				apply_list(queue, step[k], table, now);
+		}
 		LWLockRelease(&queue->lock);
 	}
-	pfree(lanes);
-}
-
-/*
- * Settings of keys have changed, and the change is committed: whoever selects
- * next reads them.
- */
-void
-workq_sched_keys_changed(int q)
-{
-	LWLockAcquire(&sched_queues[q].lock, LW_EXCLUSIVE);
-	sched_queues[q].keys_version++;
-	sched_wait_wake_chain(&sched_queues[q]);
-	LWLockRelease(&sched_queues[q].lock);
+	hash_destroy(table);
 }
 
 /*
@@ -410,7 +500,7 @@ sched_lane_get(int q, const char *key)
 		SchedKey	settings;
 
 		LWLockRelease(&queue->lock);
-		read_key(queue->queue_id, key, &settings);
+		read_key(queue->queue_id, current_weights(queue), key, &settings);
 		LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
 		if (version == queue->keys_version)
 		{

@@ -230,10 +230,9 @@ on_offer(SchedQueue *queue)
 {
 	WorkqPolicy policy = sched_policy(queue);
 
-	/* changes of keys are applied by whoever selects next */
+	/* another list of weights is applied by whoever selects next */
 	return !queue->policy.paused &&
-		(workq_policy_has_turn(&policy) ||
-		 queue->keys_seen != queue->keys_version);
+		(workq_policy_has_turn(&policy) || sched_weights_lag(queue));
 }
 
 /*

@@ -202,6 +202,8 @@ deform_queue(TupleTableSlot *slot)
 		settings->own |= (uint32) 1 << i;
 	}
 	queue->weights = store_get_text(slot, QUEUE_WEIGHTS);
+	queue->settings.weights = queue->weights == NULL ? 0 :
+		workq_guc_weights_fingerprint(queue->weights);
 	return queue;
 }
 

@@ -62,13 +62,6 @@ extern int64 workq_catalog_count_rows(WorkqRelation table,
 extern int64 workq_catalog_delete_rows(WorkqStore *store, WorkqRelation table,
 									   WorkqRelation index, int32 queue_id);
 
-/* A key's own weight and cap; -1 is "none of its own". */
-typedef struct WorkqKeyRow
-{
-	int32		weight;
-	int32		max_concurrent;
-} WorkqKeyRow;
-
 /*
  * What the key has; {-1, -1} when there is no row.  Waits for nobody: claimers
  * ask this, too.

@@ -168,9 +168,17 @@ typedef struct WorkqSettings
 	int64		value[WORKQ_N_SETTINGS];	/* enums as their number, ms */
 	uint32		own;
 	int32		version;		/* policy version of the queue */
+	uint32		weights;		/* fingerprint of its list; 0: inherited */
 	bool		paused;			/* claiming */
 	bool		enqueue_paused;
 } WorkqSettings;
+
+/* A key's own weight and cap; -1 is "none of its own". */
+typedef struct WorkqKeyRow
+{
+	int32		weight;
+	int32		max_concurrent;
+} WorkqKeyRow;
 
 #define WORKQ_STRATEGY_FIFO		0
 #define WORKQ_STRATEGY_DRR		1

@@ -47,6 +47,18 @@ static WorkqSettings *settings = NULL;
 static int	n_settings = 0;
 static int	max_settings = 0;
 
+/* the keys that KEY changes refer to in the same way */
+typedef struct KeyChange
+{
+	char		key[WORKQ_MAX_LANE + 1];
+	WorkqKeyRow old;
+	WorkqKeyRow row;
+} KeyChange;
+
+static KeyChange *keys = NULL;
+static int	n_keys = 0;
+static int	max_keys = 0;
+
 /* where each open subtransaction's part begins */
 typedef struct Level
 {
@@ -263,12 +275,28 @@ workq_xact_queue_settings(int32 queue_id, const WorkqSettings *own)
 }
 
 void
-workq_xact_keys(int32 queue_id)
+workq_xact_key(int32 queue_id, const char *key, const WorkqKeyRow *old,
+			   const WorkqKeyRow *row)
 {
 	int			queue = workq_sched_find_queue(queue_id);
+	WorkqChange *change;
 
-	if (queue >= 0)
-		workq_xact_change(WORKQ_CHANGE_KEYS, queue, -1);
+	if (queue < 0)
+		return;
+	if (n_keys == max_keys)
+	{
+		int			more = Max(16, max_keys * 2);
+
+		keys = keys == NULL ?
+			MemoryContextAlloc(TopMemoryContext, more * sizeof(KeyChange)) :
+			repalloc_huge(keys, more * sizeof(KeyChange));
+		max_keys = more;
+	}
+	change = workq_xact_change(WORKQ_CHANGE_KEY, queue, -1);
+	strlcpy(keys[n_keys].key, key, sizeof(keys[n_keys].key));
+	keys[n_keys].old = *old;
+	keys[n_keys].row = *row;
+	change->pos.job_id = n_keys++;
 }
 
 void
@@ -310,6 +338,32 @@ workq_xact_foreign(void)
  * ------------------------------------------------------------------------ */
 
 /*
+ * Publish a change of settings.  At abort, too: lanes that were made meanwhile
+ * go by what is undone.
+ */
+static void
+publish_settings(const WorkqChange *change, bool commit)
+{
+	const KeyChange *key = &keys[change->pos.job_id];
+
+	if (change->kind == WORKQ_CHANGE_KEY)
+		workq_sched_set_key(change->queue, key->key,
+							commit ? &key->row : &key->old);
+	else if (commit)
+		workq_sched_set_settings(change->queue,
+								 &settings[change->pos.job_id]);
+	else
+		workq_sched_keep_settings(change->queue);
+}
+
+static bool
+is_of_settings(const WorkqChange *change)
+{
+	return change->kind == WORKQ_CHANGE_SETTINGS ||
+		change->kind == WORKQ_CHANGE_KEY;
+}
+
+/*
  * Does this change take its queue out of shared memory?
  */
 static bool
@@ -328,6 +382,7 @@ publish(int start, bool commit)
 {
 	bool		foreign = false;
 	int			gone = 0;
+	int			undone = 0;
 	int			i = start;
 
 	while (i < n_changes)
@@ -337,13 +392,12 @@ publish(int start, bool commit)
 
 		if (change->queue < 0)
 			foreign = true;
-		else if (change->kind == WORKQ_CHANGE_SETTINGS && commit)
-			workq_sched_set_settings(change->queue,
-									 &settings[change->pos.job_id]);
-		else if (change->kind == WORKQ_CHANGE_KEYS)
+		else if (is_of_settings(change))
 		{
-			/* at abort, too: our own claims have gone by what is undone */
-			workq_sched_keys_changed(change->queue);
+			if (commit)
+				publish_settings(change, true);
+			else
+				undone++;
 		}
 		else if (takes_out(change, commit))
 			gone++;
@@ -351,13 +405,18 @@ publish(int start, bool commit)
 		{
 			while (i + n < n_changes && n < 64 &&
 				   changes[i + n].queue == change->queue &&
-				   changes[i + n].kind != WORKQ_CHANGE_SETTINGS &&
-				   changes[i + n].kind != WORKQ_CHANGE_KEYS &&
+				   !is_of_settings(&changes[i + n]) &&
 				   !takes_out(&changes[i + n], commit))
 				n++;
 			workq_sched_publish(change, n, commit);
 		}
 		i += n;
+	}
+	/* back to what was before the first of several */
+	for (i = n_changes - 1; undone > 0 && i >= start; i--)
+	{
+		if (is_of_settings(&changes[i]))
+			publish_settings(&changes[i], false);
 	}
 	for (i = start; gone > 0 && i < n_changes; i++)
 	{
@@ -399,7 +458,7 @@ at_xact(XactEvent event, void *arg)
 	workq_sched_end_walks(InvalidSubTransactionId);
 	publish(0, event == XACT_EVENT_COMMIT);
 	n_levels = 0;
-	n_settings = 0;
+	n_settings = n_keys = 0;
 	n_freed_changes = 0;
 	offered_own = 0;
 }

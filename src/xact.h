@@ -56,7 +56,8 @@ extern int	workq_xact_freed(int queue, WorkqFreed **freed);
 extern void workq_xact_queue_settings(int32 queue_id, const WorkqSettings *own);
 extern void workq_xact_queue_created(int queue);
 extern void workq_xact_queue_dropped(int32 queue_id);
-extern void workq_xact_keys(int32 queue_id);
+extern void workq_xact_key(int32 queue_id, const char *key,
+						   const WorkqKeyRow *old, const WorkqKeyRow *row);
 
 /* A foreign hand wrote to a live table in this transaction. */
 extern void workq_xact_foreign(void);

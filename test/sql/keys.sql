@@ -1,0 +1,83 @@
+-- What keys have of their own follows changes: of the key, of the list of
+-- weights, rolled back ones.  And following costs no look into the catalog for
+-- each lane.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS workq;
+CREATE SCHEMA keys;
+SET search_path = keys, public;
+
+CREATE VIEW now_are AS
+SELECT queue, fairness_key AS key, weight, cap FROM workq.scheduler_keys WHERE queue LIKE 'keys%' ORDER BY 1, 2;
+
+SELECT workq_create_queue('keys'), workq_configure('keys', strategy => 'drr', weights => 'a:2,b:3');
+SELECT count(workq_enqueue('keys', '{}', tenant => t)) FROM unnest(ARRAY['a', 'b', 'c', 'd']) t;
+SELECT key, weight, cap FROM now_are WHERE queue = 'keys' AND key <> '_no_tenant';
+
+-- a key, over the list; then by the list again
+SELECT workq_set_key('keys', 'a', 7, 1), workq_set_key('keys', 'c', 5);
+SELECT key, weight, cap FROM now_are WHERE queue = 'keys' AND key <> '_no_tenant';
+SELECT workq_configure('keys', weights => 'a:20,b:30,d:40');
+SELECT key, weight, cap FROM now_are WHERE queue = 'keys' AND key <> '_no_tenant';
+SELECT workq_set_key('keys', 'a'), workq_set_key('keys', 'c');
+SELECT key, weight, cap FROM now_are WHERE queue = 'keys' AND key <> '_no_tenant';
+SELECT workq_configure('keys', default_weight => 9);
+SELECT key, weight, cap FROM now_are WHERE queue = 'keys' AND key <> '_no_tenant';
+SELECT workq_reset('keys');
+SELECT workq_configure('keys', strategy => 'drr');
+SELECT key, weight, cap FROM now_are WHERE queue = 'keys' AND key <> '_no_tenant';
+
+-- rolled back, with lanes made by the same transaction
+BEGIN;
+SELECT workq_configure('keys', weights => 'e:6,f:6'), workq_set_key('keys', 'e', 8, 2), workq_set_key('keys', 'e', 9, 3);
+SAVEPOINT s;
+SELECT workq_set_key('keys', 'e', 10, 4);
+SELECT count(workq_enqueue('keys', '{}', tenant => t)) FROM unnest(ARRAY['e', 'f']) t;
+ROLLBACK TO s;
+SELECT count(workq_enqueue('keys', '{}', tenant => t)) FROM unnest(ARRAY['e', 'f']) t;
+ROLLBACK;
+SELECT count(workq_enqueue('keys', '{}', tenant => t)) FROM unnest(ARRAY['e', 'f']) t;
+SELECT key, weight, cap FROM now_are WHERE queue = 'keys' AND key <> '_no_tenant';
+BEGIN;
+SELECT workq_configure('keys', weights => 'e:6,f:6'), workq_set_key('keys', 'e', 8, 2);
+SAVEPOINT s;
+SELECT workq_set_key('keys', 'e', 10, 4);
+ROLLBACK TO s;
+COMMIT;
+SELECT key, weight, cap FROM now_are WHERE queue = 'keys' AND key <> '_no_tenant';
+
+-- tenants of two levels, paused and not
+SELECT workq_create_queue('keys two'),
+    workq_configure('keys two', strategy => 'drr', fairness_key => 'tenant-and-binding', weights => E'a:2,a\x1Fx:3');
+SELECT count(workq_enqueue('keys two', '{}', tenant => t, binding => b)) FROM unnest(ARRAY['a', 'b']) t, unnest(ARRAY['x', 'y']) b;
+SELECT tenant, weight FROM workq.scheduler_tenants WHERE queue = 'keys two' ORDER BY 1;
+SELECT replace(key, E'\x1F', '/') AS key, weight FROM now_are WHERE queue = 'keys two';
+SELECT workq_configure('keys two', weights => E'b:4,b\x1Fy:5'), workq_set_key('keys two', 'a', 0);
+SELECT tenant, weight FROM workq.scheduler_tenants WHERE queue = 'keys two' ORDER BY 1;
+SELECT replace(key, E'\x1F', '/') AS key, weight FROM now_are WHERE queue = 'keys two';
+SELECT tenant FROM workq_claim('keys two', 'w', max_jobs => 9) ORDER BY 1;
+SELECT workq_set_key('keys two', 'a');
+SELECT tenant FROM workq_claim('keys two', 'w', max_jobs => 9) ORDER BY 1;
+
+-- Many lanes: no change makes a claim read the settings of all their keys.
+SELECT workq_create_queue('keys many'), workq_configure('keys many', strategy => 'drr', weights => '1:2');
+SELECT count(*) FROM workq_enqueue_batch('keys many',
+    (SELECT jsonb_agg(jsonb_build_object('payload', i, 'tenant', i::text)) FROM generate_series(1, 1000) i));
+CREATE FUNCTION claim_reads(OUT tenants bigint, OUT few_reads boolean) LANGUAGE plpgsql AS $$
+DECLARE
+    before bigint := pg_stat_get_xact_numscans('workq.keys_pkey'::regclass);
+BEGIN
+    SELECT count(*) INTO tenants FROM workq_claim('keys many', 'w', max_jobs => 2);
+    few_reads := pg_stat_get_xact_numscans('workq.keys_pkey'::regclass) - before < 10;
+END $$;
+SELECT * FROM claim_reads();
+SELECT workq_set_key('keys many', '7', 3);
+SELECT * FROM claim_reads();
+SELECT workq_configure('keys many', quantum => 2);
+SELECT * FROM claim_reads();
+SELECT workq_configure('keys many', weights => '1:3,900:4');
+SELECT * FROM claim_reads();
+SELECT key, weight FROM now_are WHERE queue = 'keys many' AND weight > 1 ORDER BY key::int;
+
+SELECT * FROM workq_check();
+SELECT count(workq_drop_queue(name, confirm => true)) > 0 AS dropped FROM workq.queues WHERE name LIKE 'keys%';
+DROP SCHEMA keys CASCADE;
