@@ -651,6 +651,18 @@ grant(Claim *claim, const WorkqJob *job, const WorkqSelection *selection,
  * ------------------------------------------------------------------------ */
 
 /*
+ * Take a lane out of the turns for the rest of this call.
+ */
+static void
+set_aside(Claim *claim, int lane)
+{
+	WorkqWalk  *aside = workq_sched_set_aside(claim->queue, lane);
+
+	if (aside != NULL)
+		claim->aside = lappend(claim->aside, aside);
+}
+
+/*
  * Nothing can be had in this lane.  Usually it is not offered from here on.
  * If it stays on offer (a row there is merely locked, or it has changed while
  * we looked), it is set aside for the rest of this call, so that the turn goes
@@ -666,10 +678,7 @@ lane_retire(Claim *claim, ClaimLane *lane)
 	if (!lane_close(claim, lane) && !locked)
 		claim->fruitless++;
 	if (locked)
-	{
-		claim->aside = lappend(claim->aside,
-							   workq_sched_set_aside(claim->queue, number));
-	}
+		set_aside(claim, number);
 }
 
 /*
@@ -688,7 +697,11 @@ claim_offered(Claim *claim)
 	MemoryContext old;
 
 	if (!workq_sched_select(claim->queue, claim->now, &selection))
-		return false;
+	{
+		if (selection.barred)
+			set_aside(claim, selection.lane);
+		return selection.barred;
+	}
 	lane = lane_open(claim, selection.lane);
 	result = lane->exhausted ? TURN_EMPTY :
 		lane_take(claim, lane, &selection, &job, &promoted, &moved);

@@ -502,6 +502,13 @@ workq_sched_set_aside(int queue, int lane)
 	aside->queue = queue;
 	aside->lane = lane;
 	LWLockAcquire(&sched_queues[queue].lock, LW_EXCLUSIVE);
+	if (sched_lanes[lane].queue != queue || sched_lanes[lane].is_group)
+	{
+		/* given back since; of the same queue, it does no harm */
+		LWLockRelease(&sched_queues[queue].lock);
+		pfree(aside);
+		return NULL;
+	}
 	sched_lanes[lane].pins++;
 	workq_policy_lane_empty(&policy, lane);
 	LWLockRelease(&sched_queues[queue].lock);
@@ -693,6 +700,45 @@ apply_freed(const WorkqPolicy *policy, WorkqFreed *freed, int n, bool undo,
 	}
 }
 
+/*
+ * Settings take effect when they are committed.  A cap that our own
+ * transaction has set, or the pause of a key, is to hold for ourselves at
+ * once: does it allow a lane to have that many in flight?  Queue lock held.
+ */
+static bool
+own_limits_allow(int queue, int lane, int in_flight)
+{
+	const WorkqSettings *own = workq_xact_own_settings(queue);
+	const WorkqKeyRow *row;
+	char		key[WORKQ_MAX_LANE + 4];
+	int64		cap;
+
+	sched_lane_copy_key(lane, key);
+	row = workq_xact_own_key(queue, key);
+	if (own == NULL && row == NULL)
+		return true;
+	cap = row != NULL ? row->max_concurrent : sched_policy_lanes[lane].cap;
+	if (cap < 0 && own != NULL)
+		cap = (own->own & (1u << WORKQ_SET_MAX_CONCURRENT_PER_KEY)) ?
+			own->value[WORKQ_SET_MAX_CONCURRENT_PER_KEY] :
+			workq_guc_default(WORKQ_SET_MAX_CONCURRENT_PER_KEY);
+	return (row == NULL || row->weight != 0) && (cap <= 0 || in_flight <= cap);
+}
+
+/*
+ * The same for a turn just given, which is undone if not.  Queue lock held.
+ */
+static bool
+turn_is_barred(const WorkqPolicy *policy, int queue,
+			   const WorkqPolicySelection *turn, TimestampTz now)
+{
+	if (own_limits_allow(queue, turn->lane,
+						 policy->lanes[turn->lane].in_flight))
+		return false;
+	workq_policy_undo(policy, turn, now);
+	return true;
+}
+
 bool
 workq_sched_select(int queue, TimestampTz now, WorkqSelection *selection)
 {
@@ -708,6 +754,10 @@ workq_sched_select(int queue, TimestampTz now, WorkqSelection *selection)
 	sched_settings_refresh(q, now);
 	apply_freed(&policy, freed, n_freed, false, now);
 	found = workq_policy_select(&policy, now, &selection->turn);
+	selection->lane = selection->turn.lane;
+	selection->barred = found &&
+		turn_is_barred(&policy, queue, &selection->turn, now);
+	found = found && !selection->barred;
 	apply_freed(&policy, freed, n_freed, true, now);
 	if (found)
 		reserve(q, change, selection);
@@ -738,7 +788,9 @@ workq_sched_select_lane(int queue, const char *key, TimestampTz now,
 	if (lane >= 0 && !sched_lanes[lane].in_doubt)
 	{
 		apply_freed(&policy, freed, n_freed, false, now);
-		found = workq_policy_select_lane(&policy, lane, now, &selection->turn);
+		found = workq_policy_select_lane(&policy, lane, now,
+										 &selection->turn) &&
+			!turn_is_barred(&policy, queue, &selection->turn, now);
 		apply_freed(&policy, freed, n_freed, true, now);
 	}
 	if (found)
@@ -832,7 +884,9 @@ workq_sched_move_turn(int queue, const WorkqSelection *selection,
 	if (lane >= 0)
 	{
 		apply_freed(&policy, freed, n_freed, false, now);
-		found = has_place(&policy, lane);
+		found = has_place(&policy, lane) &&
+			own_limits_allow(queue, lane,
+							 sched_policy_lanes[lane].in_flight + 1);
 		apply_freed(&policy, freed, n_freed, true, now);
 	}
 	if (found)

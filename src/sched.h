@@ -78,6 +78,7 @@ extern void workq_sched_note_misplaced(int queue);
 typedef struct WorkqSelection
 {
 	int			lane;
+	bool		barred;			/* not given: see workq_sched_select */
 	const char *key;			/* of the lane */
 	const char *decision;		/* NULL: the look within the lane decides */
 	bool		has_share;
@@ -95,7 +96,9 @@ typedef struct WorkqSelection
 
 /*
  * Reserve the next turn: charged, counted as in flight, undone if this
- * (sub)transaction aborts.  False: nothing is eligible.
+ * (sub)transaction aborts.  False: nothing is eligible; or, when barred, only
+ * what a cap forbids that this transaction has set itself and not committed:
+ * set the lane aside and ask again.
  */
 extern bool workq_sched_select(int queue, TimestampTz now,
 							   WorkqSelection *selection);
@@ -194,6 +197,7 @@ extern bool workq_sched_set_heads(WorkqLook *look,
 /*
  * Take a lane out of the turns for a moment, though rows are there, and put
  * it back.  In between it may be offered by a change.  It is pinned meanwhile.
+ * NULL: it is no lane of the queue any more.
  */
 extern WorkqWalk *workq_sched_set_aside(int queue, int lane);
 extern void workq_sched_put_back(WorkqWalk *aside, TimestampTz now);

@@ -43,13 +43,20 @@ static bool in_use = false;		/* a verb that writes was called */
 static int	offered_own = 0;	/* changes before this one were offered */
 
 /* the settings that SETTINGS changes refer to by their pos.job_id */
-static WorkqSettings *settings = NULL;
+typedef struct SettingsChange
+{
+	int			queue;
+	WorkqSettings own;
+} SettingsChange;
+
+static SettingsChange *settings = NULL;
 static int	n_settings = 0;
 static int	max_settings = 0;
 
 /* the keys that KEY changes refer to in the same way */
 typedef struct KeyChange
 {
+	int			queue;
 	char		key[WORKQ_MAX_LANE + 1];
 	WorkqKeyRow old;
 	WorkqKeyRow row;
@@ -265,12 +272,14 @@ workq_xact_queue_settings(int32 queue_id, const WorkqSettings *own)
 		int			more = Max(16, max_settings * 2);
 
 		settings = settings == NULL ?
-			MemoryContextAlloc(TopMemoryContext, more * sizeof(WorkqSettings)) :
-			repalloc_huge(settings, more * sizeof(WorkqSettings));
+			MemoryContextAlloc(TopMemoryContext,
+							   more * sizeof(SettingsChange)) :
+			repalloc_huge(settings, more * sizeof(SettingsChange));
 		max_settings = more;
 	}
 	change = workq_xact_change(WORKQ_CHANGE_SETTINGS, queue, -1);
-	settings[n_settings] = *own;
+	settings[n_settings].queue = queue;
+	settings[n_settings].own = *own;
 	change->pos.job_id = n_settings++;
 }
 
@@ -293,10 +302,37 @@ workq_xact_key(int32 queue_id, const char *key, const WorkqKeyRow *old,
 		max_keys = more;
 	}
 	change = workq_xact_change(WORKQ_CHANGE_KEY, queue, -1);
+	keys[n_keys].queue = queue;
 	strlcpy(keys[n_keys].key, key, sizeof(keys[n_keys].key));
 	keys[n_keys].old = *old;
 	keys[n_keys].row = *row;
 	change->pos.job_id = n_keys++;
+}
+
+const WorkqSettings *
+workq_xact_own_settings(int queue)
+{
+	int			i;
+
+	for (i = n_settings - 1; i >= 0; i--)
+	{
+		if (settings[i].queue == queue)
+			return &settings[i].own;
+	}
+	return NULL;
+}
+
+const WorkqKeyRow *
+workq_xact_own_key(int queue, const char *key)
+{
+	int			i;
+
+	for (i = n_keys - 1; i >= 0; i--)
+	{
+		if (keys[i].queue == queue && strcmp(keys[i].key, key) == 0)
+			return &keys[i].row;
+	}
+	return NULL;
 }
 
 void
@@ -351,7 +387,7 @@ publish_settings(const WorkqChange *change, bool commit)
 							commit ? &key->row : &key->old);
 	else if (commit)
 		workq_sched_set_settings(change->queue,
-								 &settings[change->pos.job_id]);
+								 &settings[change->pos.job_id].own);
 	else
 		workq_sched_keep_settings(change->queue);
 }
@@ -415,8 +451,13 @@ publish(int start, bool commit)
 	/* back to what was before the first of several */
 	for (i = n_changes - 1; undone > 0 && i >= start; i--)
 	{
-		if (is_of_settings(&changes[i]))
-			publish_settings(&changes[i], false);
+		if (!is_of_settings(&changes[i]))
+			continue;
+		publish_settings(&changes[i], false);
+		if (changes[i].kind == WORKQ_CHANGE_KEY)
+			n_keys = changes[i].pos.job_id;
+		else
+			n_settings = changes[i].pos.job_id;
 	}
 	for (i = start; gone > 0 && i < n_changes; i++)
 	{

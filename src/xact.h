@@ -59,6 +59,13 @@ extern void workq_xact_queue_dropped(int32 queue_id);
 extern void workq_xact_key(int32 queue_id, const char *key,
 						   const WorkqKeyRow *old, const WorkqKeyRow *row);
 
+/*
+ * What this transaction has set itself last, without having committed it: a
+ * queue's settings, or what a key of it has.  NULL: nothing.
+ */
+extern const WorkqSettings *workq_xact_own_settings(int queue);
+extern const WorkqKeyRow *workq_xact_own_key(int queue, const char *key);
+
 /* A foreign hand wrote to a live table in this transaction. */
 extern void workq_xact_foreign(void);
 

@@ -58,6 +58,39 @@ SELECT tenant FROM workq_claim('keys two', 'w', max_jobs => 9) ORDER BY 1;
 SELECT workq_set_key('keys two', 'a');
 SELECT tenant FROM workq_claim('keys two', 'w', max_jobs => 9) ORDER BY 1;
 
+-- What a transaction sets holds for its own claims at once as far as it forbids
+-- something; what it allows, and the order, from commit on.
+SELECT workq_create_queue('keys own'), workq_configure('keys own', strategy => 'drr');
+SELECT count(workq_enqueue('keys own', '{}', tenant => t)) FROM unnest(ARRAY['a', 'b', 'c']) t, generate_series(1, 4);
+BEGIN;
+SELECT workq_configure('keys own', max_concurrent_per_key => 2), workq_set_key('keys own', 'b', max_concurrent => 1), workq_set_key('keys own', 'c', 0);
+SELECT tenant, count(*) FROM workq_claim('keys own', 'w', max_jobs => 20) GROUP BY 1 ORDER BY 1;
+SELECT tenant, count(*) FROM workq_claim('keys own', 'w', max_jobs => 20) GROUP BY 1 ORDER BY 1;
+-- ends count as ended
+SELECT count(workq_ack(claim_id)) FROM workq.active_claims WHERE queue = 'keys own';
+SELECT tenant, count(*) FROM workq_claim('keys own', 'w', max_jobs => 20) GROUP BY 1 ORDER BY 1;
+SAVEPOINT s;
+SELECT workq_set_key('keys own', 'a', max_concurrent => 1), workq_set_key('keys own', 'b');
+SELECT tenant, count(*) FROM workq_claim('keys own', 'w', max_jobs => 20) GROUP BY 1 ORDER BY 1;
+ROLLBACK TO s;
+SELECT tenant, count(*) FROM workq_claim('keys own', 'w', max_jobs => 20) GROUP BY 1 ORDER BY 1;
+COMMIT;
+SELECT lane, count(*) FROM workq.leases JOIN workq.queues USING (queue_id) WHERE name = 'keys own' GROUP BY 1 ORDER BY 1;
+SELECT tenant, count(*) FROM workq_claim('keys own', 'w', max_jobs => 20) GROUP BY 1 ORDER BY 1;
+-- a due job, and rows of a form that has just changed
+SELECT workq_enqueue('keys own', '{}', tenant => 'a', delay => '1 h') > 0 AS delayed;
+SELECT workq_create_queue('keys form');
+SELECT count(workq_enqueue('keys form', '{}', tenant => 'a')) FROM generate_series(1, 5);
+BEGIN;
+SELECT workq_reset('keys own', 'max_concurrent_per_key'), workq_set_key('keys own', 'a', max_concurrent => 1);
+SET LOCAL workq.clock_offset = '2 h';
+SELECT count(*) FROM workq_claim('keys own', 'w', max_jobs => 20) WHERE tenant = 'a';
+SELECT workq_configure('keys form', strategy => 'drr', max_concurrent_per_key => 1);
+SELECT count(*) FROM workq_claim('keys form', 'w', max_jobs => 20);
+SELECT count(*) FROM workq_claim('keys form', 'w', max_jobs => 20);
+COMMIT;
+SELECT count(*) FROM workq_claim('keys form', 'w', max_jobs => 20);
+
 -- Many lanes: no change makes a claim read the settings of all their keys.
 SELECT workq_create_queue('keys many'), workq_configure('keys many', strategy => 'drr', weights => '1:2');
 SELECT count(*) FROM workq_enqueue_batch('keys many',
