@@ -47,6 +47,7 @@ CREATE TABLE workq.queues (
     trust           text,
     notify_every    bigint,
     weights         text,
+    limited_keys    integer     NOT NULL DEFAULT 0,     -- in workq.keys: capped or paused
     CONSTRAINT queues_pkey PRIMARY KEY (queue_id),
     CONSTRAINT queues_name_key UNIQUE (name)
 ) WITH (fillfactor = 50);
@@ -450,7 +451,7 @@ RETURNS integer
 AS 'MODULE_PATHNAME', 'workq_set_key'
 LANGUAGE c VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION workq_set_key(text, text, integer, integer) IS
-'Gives one fairness key of a queue a weight (0 to 1000000; 0 pauses the key) and a max_concurrent (how many of its jobs may be leased at a time, 0 to 1000000; 0 is no limit) of its own. One of the two alone leaves the other as it is; neither takes both away. key: a tenant, binding or trigger id as the queue''s fairness_key says; the empty string stands for jobs without one; tenant and binding are separated by U+001F. Takes effect at commit; for the same transaction''s own claims at once as far as it forbids something (a pause, a lower max_concurrent). Returns the queue''s policy version, a new one if anything changed. Needs the right to manage the queue. Errors: 42704 no such queue, 42501, 22004/22023/54000 bad argument.';
+'Gives one fairness key of a queue a weight (0 to 1000000; 0 pauses the key) and a max_concurrent (how many of its jobs may be leased at a time, 0 to 1000000; 0 is no limit) of its own; in fifo, too. One of the two alone leaves the other as it is; neither takes both away. key: a tenant, binding or trigger id as the queue''s fairness_key says; the empty string stands for jobs without one; tenant and binding are separated by U+001F. Takes effect at commit; for the same transaction''s own claims at once as far as it forbids something (a pause, a lower max_concurrent). Returns the queue''s policy version, a new one if anything changed. Needs the right to manage the queue. Errors: 42704 no such queue, 42501, 22004/22023/54000 bad argument.';
 
 CREATE FUNCTION workq_map_error(
     queue text,

@@ -260,14 +260,15 @@ empty_if_null(const char *value)
 }
 
 /*
- * One lane for all jobs of a fifo queue without a cap for each key; otherwise
- * a lane for each fairness key.
+ * One lane for all jobs of a fifo queue without a cap for each key or for some
+ * of them; otherwise a lane for each fairness key.
  */
 WorkqLaneForm
-workq_lane_form(const int64 *settings)
+workq_lane_form(const int64 *settings, const WorkqSettings *own)
 {
 	if (settings[WORKQ_SET_STRATEGY] == WORKQ_STRATEGY_FIFO &&
-		settings[WORKQ_SET_MAX_CONCURRENT_PER_KEY] == 0)
+		settings[WORKQ_SET_MAX_CONCURRENT_PER_KEY] == 0 &&
+		own->limited_keys == 0)
 		return WORKQ_FORM_PLAIN;
 	switch ((WorkqFairnessKey) settings[WORKQ_SET_FAIRNESS_KEY])
 	{

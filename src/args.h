@@ -64,8 +64,9 @@ extern void workq_claim_id_make(int64 job_id, pg_uuid_t *claim_id);
 extern int64 workq_claim_id_job(const pg_uuid_t *claim_id);
 extern char *workq_claim_id_text(const pg_uuid_t *claim_id);
 
-/* The form that a queue's lanes have. */
-extern WorkqLaneForm workq_lane_form(const int64 *settings);
+/* The form that a queue's lanes have.  own: of the queue itself. */
+extern WorkqLaneForm workq_lane_form(const int64 *settings,
+									 const WorkqSettings *own);
 
 /*
  * A job's effective rank in its lane: its priority, or that of high when its

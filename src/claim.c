@@ -1048,7 +1048,7 @@ claim_open(Claim *claim, WorkqInstance *instance)
 	claim->queue_id = info->queue_id;
 	for (i = 0; i < WORKQ_N_SETTINGS; i++)
 		claim->settings[i] = workq_queue_setting(info, i);
-	claim->form = workq_lane_form(claim->settings);
+	claim->form = workq_lane_form(claim->settings, &info->settings);
 	claim->queue = workq_sched_queue(instance, info->queue_id,
 									 &info->settings);
 	claim->now = workq_now();

@@ -153,7 +153,7 @@ queue_form(const WorkqQueueInfo *queue)
 
 	for (i = 0; i < WORKQ_N_SETTINGS; i++)
 		settings[i] = workq_queue_setting(queue, (WorkqSettingId) i);
-	return workq_lane_form(settings);
+	return workq_lane_form(settings, &queue->settings);
 }
 
 void
@@ -473,6 +473,16 @@ check_key(const text *value)
 	return text_to_cstring(value);
 }
 
+/*
+ * Does a key have a limit of its own, for which the queue's keys must be told
+ * apart?
+ */
+static bool
+is_limited(const WorkqKeyRow *row)
+{
+	return row->max_concurrent > 0 || row->weight == 0;
+}
+
 PG_FUNCTION_INFO_V1(workq_set_key);
 
 Datum
@@ -517,6 +527,8 @@ workq_set_key(PG_FUNCTION_ARGS)
 		row.max_concurrent != old.max_concurrent;
 	if (changed)
 	{
+		change.queue->settings.limited_keys +=
+			is_limited(&row) - is_limited(&old);
 		workq_catalog_set_key(change.store, change.queue->queue_id, key, row);
 		workq_xact_key(change.queue->queue_id, key, &old, &row);
 	}

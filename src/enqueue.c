@@ -72,7 +72,7 @@ queue_open(EnqueueQueue *q, const char *name)
 	q->queue_id = info->queue_id;
 	for (i = 0; i < WORKQ_N_SETTINGS; i++)
 		q->settings[i] = workq_queue_setting(info, i);
-	q->form = workq_lane_form(q->settings);
+	q->form = workq_lane_form(q->settings, &info->settings);
 	q->number = workq_sched_queue(q->instance, q->queue_id, &info->settings);
 	workq_sched_note_form(q->number, q->form);
 	q->now = workq_now();

@@ -45,6 +45,7 @@ typedef struct Explain
 	char	   *queue;
 	bool		paused;
 	int64		settings[WORKQ_N_SETTINGS];
+	WorkqLaneForm form;			/* of the queue's lanes */
 
 	/* its lane */
 	const char *lane;
@@ -162,8 +163,8 @@ look_at_lane(Explain *e)
 	if (is_ready(e) || e->found.place == WORKQ_PLACE_LEASED)
 		e->lane = e->found.lease.job.lane;
 	else
-		e->lane = workq_lane_of(workq_lane_form(e->settings), row->tenant,
-								row->binding, row->trigger_id);
+		e->lane = workq_lane_of(e->form, row->tenant, row->binding,
+								row->trigger_id);
 	workq_sched_key_in_force(e->queue_id, e->settings, e->lane, &e->key);
 	if (!RecoveryInProgress())
 	{
@@ -189,6 +190,7 @@ look_at_job(Explain *e, int64 job_id)
 	e->paused = info->settings.paused;
 	for (i = 0; i < WORKQ_N_SETTINGS; i++)
 		e->settings[i] = workq_queue_setting(info, i);
+	e->form = workq_lane_form(e->settings, &info->settings);
 	if (e->found.events == NIL)
 		e->found.events = workq_store_events(e->store, job_id);
 	if (e->found.events != NIL)

@@ -72,7 +72,7 @@ form_of(int32 queue_id)
 		return WORKQ_FORM_UNKNOWN;
 	for (i = 0; i < WORKQ_N_SETTINGS; i++)
 		settings[i] = workq_queue_setting(info, (WorkqSettingId) i);
-	return workq_lane_form(settings);
+	return workq_lane_form(settings, &info->settings);
 }
 
 void

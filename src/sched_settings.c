@@ -109,7 +109,7 @@ make_params(const SchedQueue *queue, WorkqPolicyParams *params)
 		values[WORKQ_SET_PROMOTE_NORMAL_AFTER] * 1000;
 	params->promote_after[WORKQ_LOW] =
 		values[WORKQ_SET_PROMOTE_LOW_AFTER] * 1000;
-	return workq_lane_form(values);
+	return workq_lane_form(values, &queue->own);
 }
 
 /*

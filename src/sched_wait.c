@@ -565,7 +565,7 @@ workq_sched_wait_leave(const int *served, int n_served, bool keep)
 	{
 		int			q = waiter->entry[i].queue;
 		bool		woke_us = state >= STATE_WOKEN &&
-			q == (state - STATE_WOKEN) / 2;
+		q == (state - STATE_WOKEN) / 2;
 		bool		used = false;
 		int			k;
 

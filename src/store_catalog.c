@@ -45,6 +45,7 @@ enum QueueColumn
 	QUEUE_POLICY_VERSION,
 	QUEUE_SETTINGS,				/* WORKQ_N_SETTINGS of them, in their order */
 	QUEUE_WEIGHTS = QUEUE_SETTINGS + WORKQ_N_SETTINGS,
+	QUEUE_LIMITED_KEYS,
 	QUEUE_N
 };
 
@@ -193,6 +194,7 @@ deform_queue(TupleTableSlot *slot)
 	settings->paused = DatumGetBool(values[QUEUE_PAUSED]);
 	settings->enqueue_paused = DatumGetBool(values[QUEUE_ENQUEUE_PAUSED]);
 	settings->version = DatumGetInt32(values[QUEUE_POLICY_VERSION]);
+	settings->limited_keys = DatumGetInt32(values[QUEUE_LIMITED_KEYS]);
 	for (i = 0; i < WORKQ_N_SETTINGS; i++)
 	{
 		if (slot->tts_isnull[QUEUE_SETTINGS + i])
@@ -248,6 +250,7 @@ form_queue(WorkqStore *store, StoreTable *table, const WorkqQueueInfo *queue)
 		}
 	}
 	store_set_text(slot, QUEUE_WEIGHTS, queue->weights);
+	store_set(slot, QUEUE_LIMITED_KEYS, Int32GetDatum(settings->limited_keys));
 	slot->tts_tableOid = RelationGetRelid(table->rel);
 	ExecStoreVirtualTuple(slot);
 	return slot;

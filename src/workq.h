@@ -169,6 +169,7 @@ typedef struct WorkqSettings
 	uint32		own;
 	int32		version;		/* policy version of the queue */
 	uint32		weights;		/* fingerprint of its list; 0: inherited */
+	int32		limited_keys;	/* that have a cap of their own or are paused */
 	bool		paused;			/* claiming */
 	bool		enqueue_paused;
 } WorkqSettings;

@@ -91,6 +91,23 @@ SELECT count(*) FROM workq_claim('keys form', 'w', max_jobs => 20);
 COMMIT;
 SELECT count(*) FROM workq_claim('keys form', 'w', max_jobs => 20);
 
+-- fifo: a key's own cap or pause counts without one for all keys, for jobs and
+-- leases that were there before, too; and the order is that of a single lane.
+SELECT workq_create_queue('keys fifo');
+SELECT count(workq_enqueue('keys fifo', to_jsonb(i), tenant => CASE i % 2 WHEN 0 THEN 'even' ELSE 'odd' END)) FROM generate_series(1, 12) i;
+SELECT payload, tenant FROM workq_claim('keys fifo', 'w', max_jobs => 4);
+SELECT workq_set_key('keys fifo', 'odd', max_concurrent => 3);
+SELECT payload, tenant FROM workq_claim('keys fifo', 'w', max_jobs => 4);
+SELECT count(workq_enqueue('keys fifo', to_jsonb(i), tenant => 'odd')) FROM generate_series(13, 14) i;
+SELECT workq_set_key('keys fifo', 'even', 0);
+SELECT payload, tenant FROM workq_claim('keys fifo', 'w', max_jobs => 4);
+SELECT workq_configure('keys fifo', max_concurrent_per_key => 5), workq_reset('keys fifo');
+SELECT payload, tenant FROM workq_claim('keys fifo', 'w', max_jobs => 4);
+SELECT workq_set_key('keys fifo', 'even'), workq_set_key('keys fifo', 'odd', 5, 0);
+SELECT limited_keys, (SELECT string_agg(DISTINCT lane, ' ') AS lanes FROM workq.ready r WHERE r.queue_id = q.queue_id)
+  FROM workq.queues q WHERE name = 'keys fifo';
+SELECT payload, tenant FROM workq_claim('keys fifo', 'w', max_jobs => 20);
+
 -- Many lanes: no change makes a claim read the settings of all their keys.
 SELECT workq_create_queue('keys many'), workq_configure('keys many', strategy => 'drr', weights => '1:2');
 SELECT count(*) FROM workq_enqueue_batch('keys many',
