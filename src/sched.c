@@ -678,26 +678,52 @@ reserve(SchedQueue *queue, WorkqChange *change, WorkqSelection *selection)
  * An end may be in the list before it is made (see claim.c), and the lease
  * turn out to be ended by somebody else; so what goes back in is what came out.
  */
-static void
-apply_freed(const WorkqPolicy *policy, WorkqFreed *freed, int n, bool undo,
-			TimestampTz now)
+static int
+land_freed(const WorkqPolicy *policy, int lane, int count, TimestampTz now)
 {
+	int			in_flight = policy->lanes[lane].in_flight;
+
+	workq_policy_finish(policy, lane, count, now);
+	return in_flight - policy->lanes[lane].in_flight;
+}
+
+static void
+lift_freed(const WorkqPolicy *policy, int lane, int count, TimestampTz now)
+{
+	if (count > 0)
+		workq_policy_hold(policy, lane, count, now);
+}
+
+/*
+ * For all lanes of the queue to which it makes a difference: those at their
+ * cap, maybe at one that we have set ourselves.  Returns whether there are any.
+ */
+static bool
+land_all_freed(const WorkqPolicy *policy, int queue, TimestampTz now)
+{
+	WorkqFreed *freed;
+	int			n = workq_xact_freed(&freed);
+	bool		all = workq_xact_has_settings();
+	int			i;
+
+	if (policy->queue->n_capped == 0 && !all)
+		return false;
+	for (i = 0; i < n; i++)
+		freed[i].applied = freed[i].queue == queue && freed[i].count > 0 &&
+			(all || workq_policy_capped(policy, freed[i].lane)) ?
+			land_freed(policy, freed[i].lane, freed[i].count, now) : 0;
+	return true;
+}
+
+static void
+lift_all_freed(const WorkqPolicy *policy, TimestampTz now)
+{
+	WorkqFreed *freed;
+	int			n = workq_xact_freed(&freed);
 	int			i;
 
 	for (i = 0; i < n; i++)
-	{
-		int			in_flight = policy->lanes[freed[i].lane].in_flight;
-
-		if (undo)
-		{
-			if (freed[i].count > 0)
-				workq_policy_hold(policy, freed[i].lane, freed[i].count, now);
-			continue;
-		}
-		workq_policy_finish(policy, freed[i].lane, freed[i].count, now);
-		freed[i].count = in_flight -
-			policy->lanes[freed[i].lane].in_flight;
-	}
+		lift_freed(policy, freed[i].lane, freed[i].applied, now);
 }
 
 /*
@@ -745,20 +771,20 @@ workq_sched_select(int queue, TimestampTz now, WorkqSelection *selection)
 	SchedQueue *q = &sched_queues[queue];
 	WorkqPolicy policy = sched_policy(q);
 	WorkqChange *change = workq_xact_change(WORKQ_CHANGE_UNDONE, queue, -1);
-	WorkqFreed *freed;
-	int			n_freed = workq_xact_freed(queue, &freed);
 	bool		found;
+	bool		landed;
 
 	sched_settings_refresh_keys(queue, now);
 	LWLockAcquire(&q->lock, LW_EXCLUSIVE);
 	sched_settings_refresh(q, now);
-	apply_freed(&policy, freed, n_freed, false, now);
+	landed = land_all_freed(&policy, queue, now);
 	found = workq_policy_select(&policy, now, &selection->turn);
 	selection->lane = selection->turn.lane;
 	selection->barred = found &&
 		turn_is_barred(&policy, queue, &selection->turn, now);
 	found = found && !selection->barred;
-	apply_freed(&policy, freed, n_freed, true, now);
+	if (landed)
+		lift_all_freed(&policy, now);
 	if (found)
 		reserve(q, change, selection);
 	LWLockRelease(&q->lock);
@@ -778,8 +804,6 @@ workq_sched_select_lane(int queue, const char *key, TimestampTz now,
 	SchedQueue *q = &sched_queues[queue];
 	WorkqPolicy policy = sched_policy(q);
 	WorkqChange *change = workq_xact_change(WORKQ_CHANGE_UNDONE, queue, -1);
-	WorkqFreed *freed;
-	int			n_freed = workq_xact_freed(queue, &freed);
 	bool		found = false;
 	int			lane;
 
@@ -787,11 +811,13 @@ workq_sched_select_lane(int queue, const char *key, TimestampTz now,
 	sched_settings_refresh(q, now);
 	if (lane >= 0 && !sched_lanes[lane].in_doubt)
 	{
-		apply_freed(&policy, freed, n_freed, false, now);
+		int			landed = land_freed(&policy, lane,
+										workq_xact_freed_of(lane), now);
+
 		found = workq_policy_select_lane(&policy, lane, now,
 										 &selection->turn) &&
 			!turn_is_barred(&policy, queue, &selection->turn, now);
-		apply_freed(&policy, freed, n_freed, true, now);
+		lift_freed(&policy, lane, landed, now);
 	}
 	if (found)
 		reserve(q, change, selection);
@@ -876,18 +902,18 @@ workq_sched_move_turn(int queue, const WorkqSelection *selection,
 	SchedQueue *q = &sched_queues[queue];
 	WorkqPolicy policy = sched_policy(q);
 	WorkqChange *change = workq_xact_change(WORKQ_CHANGE_UNDONE, queue, -1);
-	WorkqFreed *freed;
-	int			n_freed = workq_xact_freed(queue, &freed);
 	int			lane = sched_lane_get(queue, key);
 	bool		found = false;
 
 	if (lane >= 0)
 	{
-		apply_freed(&policy, freed, n_freed, false, now);
+		int			landed = land_freed(&policy, lane,
+										workq_xact_freed_of(lane), now);
+
 		found = has_place(&policy, lane) &&
 			own_limits_allow(queue, lane,
 							 sched_policy_lanes[lane].in_flight + 1);
-		apply_freed(&policy, freed, n_freed, true, now);
+		lift_freed(&policy, lane, landed, now);
 	}
 	if (found)
 	{

@@ -24,6 +24,7 @@
 #include "access/parallel.h"
 #include "access/xact.h"
 #include "commands/trigger.h"
+#include "common/hashfn.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
@@ -38,7 +39,6 @@ static WorkqChange *changes = NULL;
 static int	n_changes = 0;
 static int	max_changes = 0;
 static int	run_length = 0;		/* of the run that ends the list */
-static int	n_freed_changes = 0;	/* LEASE_END ones; may count too many */
 static bool in_use = false;		/* a verb that writes was called */
 static int	offered_own = 0;	/* changes before this one were offered */
 
@@ -66,6 +66,23 @@ static KeyChange *keys = NULL;
 static int	n_keys = 0;
 static int	max_keys = 0;
 
+/*
+ * How many LEASE_END changes there are of each lane, and a hash to find it by
+ * its number.  A slot of another generation is empty, so that forgetting them
+ * all takes no time.
+ */
+typedef struct FreedSlot
+{
+	uint32		generation;
+	int			index;
+} FreedSlot;
+
+static WorkqFreed *freed = NULL;
+static int	n_freed = 0;
+static FreedSlot *freed_slots = NULL;
+static int	n_freed_slots = 0;	/* a power of two, twice the room in freed */
+static uint32 freed_generation = 1;
+
 /* where each open subtransaction's part begins */
 typedef struct Level
 {
@@ -80,6 +97,107 @@ static int	max_levels = 0;
 /* ------------------------------------------------------------------------
  * The list
  * ------------------------------------------------------------------------ */
+
+/*
+ * The slot of a lane, or the empty one where it belongs.
+ */
+static FreedSlot *
+freed_slot(int lane)
+{
+	uint32		i = murmurhash32((uint32) lane);
+
+	for (;; i++)
+	{
+		FreedSlot  *slot = &freed_slots[i & (n_freed_slots - 1)];
+
+		if (slot->generation != freed_generation ||
+			freed[slot->index].lane == lane)
+			return slot;
+	}
+}
+
+static int
+freed_find(int lane)
+{
+	FreedSlot  *slot = n_freed > 0 ? freed_slot(lane) : NULL;
+
+	return slot != NULL && slot->generation == freed_generation ?
+		slot->index : -1;
+}
+
+/*
+ * Make room for another lane.
+ */
+static void
+freed_grow(void)
+{
+	int			n = Max(32, n_freed_slots * 2);
+	int			i;
+
+	freed = freed == NULL ?
+		MemoryContextAlloc(TopMemoryContext, n / 2 * sizeof(WorkqFreed)) :
+		repalloc_huge(freed, n / 2 * sizeof(WorkqFreed));
+	if (freed_slots != NULL)
+		pfree(freed_slots);
+	n_freed_slots = 0;
+	freed_slots = MemoryContextAllocExtended(TopMemoryContext,
+											 n * sizeof(FreedSlot),
+											 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	n_freed_slots = n;
+	for (i = 0; i < n_freed; i++)
+	{
+		FreedSlot  *slot = freed_slot(freed[i].lane);
+
+		slot->generation = freed_generation;
+		slot->index = i;
+	}
+}
+
+/*
+ * Count a claim that we have ended.
+ */
+static void
+freed_add(int queue, int lane)
+{
+	int			i = freed_find(lane);
+
+	if (i < 0)
+	{
+		FreedSlot  *slot;
+
+		if (n_freed >= n_freed_slots / 2)
+			freed_grow();
+		slot = freed_slot(lane);
+		i = n_freed++;
+		freed[i].lane = lane;
+		freed[i].count = 0;
+		slot->generation = freed_generation;
+		slot->index = i;
+	}
+	freed[i].queue = queue;		/* another one, if its count was 0 */
+	freed[i].count++;
+}
+
+/*
+ * A change is taken out of the list.  Runs in callbacks.
+ */
+static void
+freed_take_back(const WorkqChange *change)
+{
+	if (change->kind == WORKQ_CHANGE_LEASE_END && change->lane >= 0)
+		freed[freed_find(change->lane)].count--;
+}
+
+static void
+freed_forget(void)
+{
+	n_freed = 0;
+	if (++freed_generation == 0 && freed_slots != NULL)
+	{
+		memset(freed_slots, 0, n_freed_slots * sizeof(FreedSlot));
+		freed_generation = 1;
+	}
+}
 
 /*
  * Note where the current subtransaction's part of the list begins.
@@ -127,8 +245,8 @@ workq_xact_change(WorkqChangeKind kind, int queue, int lane)
 			repalloc_huge(changes, more * sizeof(WorkqChange));
 		max_changes = more;
 	}
-	if (kind == WORKQ_CHANGE_LEASE_END)
-		n_freed_changes++;
+	if (kind == WORKQ_CHANGE_LEASE_END && lane >= 0)
+		freed_add(queue, lane);
 	change = &changes[n_changes++];
 	memset(change, 0, sizeof(WorkqChange));
 	change->kind = kind;
@@ -188,6 +306,7 @@ workq_xact_drop_last(void)
 {
 	Assert(n_changes > 0);
 	n_changes--;
+	freed_take_back(&changes[n_changes]);
 	run_length = 0;
 }
 
@@ -211,52 +330,30 @@ workq_xact_pending(void)
 }
 
 /*
- * Offer what was enqueued since the last time, or again if something was
- * taken back since.
+ * Offer what was enqueued since the last time.  What was taken of it is offered
+ * by whoever undoes that.
  */
 void
 workq_xact_offer_own(int queue)
 {
-	if (offered_own > n_changes)
-		offered_own = 0;
 	if (offered_own < n_changes)
 		workq_sched_offer_own(changes + offered_own, n_changes - offered_own);
 	offered_own = n_changes;
 }
 
 int
-workq_xact_freed(int queue, WorkqFreed **freed)
+workq_xact_freed(WorkqFreed **result)
 {
-	static WorkqFreed *buffer = NULL;
-	static int	size = 0;
-	int			n = 0;
-	int			i;
+	*result = freed;
+	return n_freed;
+}
 
-	for (i = 0; n_freed_changes > 0 && i < n_changes; i++)
-	{
-		int			k;
+int
+workq_xact_freed_of(int lane)
+{
+	int			i = freed_find(lane);
 
-		if (changes[i].kind != WORKQ_CHANGE_LEASE_END ||
-			changes[i].queue != queue || changes[i].lane < 0)
-			continue;
-		for (k = 0; k < n && buffer[k].lane != changes[i].lane; k++)
-			;
-		if (k == size)
-		{
-			size = Max(16, size * 2);
-			buffer = buffer == NULL ?
-				MemoryContextAlloc(TopMemoryContext, size * sizeof(WorkqFreed)) :
-				repalloc(buffer, size * sizeof(WorkqFreed));
-		}
-		if (k == n)
-		{
-			buffer[n].lane = changes[i].lane;
-			buffer[n++].count = 0;
-		}
-		buffer[k].count += changes[i].count;
-	}
-	*freed = buffer;
-	return n;
+	return i >= 0 ? freed[i].count : 0;
 }
 
 void
@@ -307,6 +404,12 @@ workq_xact_key(int32 queue_id, const char *key, const WorkqKeyRow *old,
 	keys[n_keys].old = *old;
 	keys[n_keys].row = *row;
 	change->pos.job_id = n_keys++;
+}
+
+bool
+workq_xact_has_settings(void)
+{
+	return n_settings + n_keys > 0;
 }
 
 const WorkqSettings *
@@ -459,13 +562,18 @@ publish(int start, bool commit)
 		else
 			n_settings = changes[i].pos.job_id;
 	}
+	for (i = start; start > 0 && i < n_changes; i++)
+		freed_take_back(&changes[i]);
 	for (i = start; gone > 0 && i < n_changes; i++)
 	{
 		if (takes_out(&changes[i], commit))
 			workq_sched_drop_queue(changes[i].queue);
 	}
 	n_changes = start;
+	offered_own = Min(offered_own, start);
 	run_length = 0;
+	if (start == 0)
+		freed_forget();
 
 	/* also at abort: what was passed as being deleted is there after all */
 	if (foreign)
@@ -500,8 +608,6 @@ at_xact(XactEvent event, void *arg)
 	publish(0, event == XACT_EVENT_COMMIT);
 	n_levels = 0;
 	n_settings = n_keys = 0;
-	n_freed_changes = 0;
-	offered_own = 0;
 }
 
 static void
@@ -517,7 +623,6 @@ at_subxact(SubXactEvent event, SubTransactionId subid,
 		case SUBXACT_EVENT_ABORT_SUB:
 			publish(levels[n_levels - 1].start, false);
 			n_levels--;
-			offered_own = 0;
 			break;
 		case SUBXACT_EVENT_COMMIT_SUB:
 

@@ -44,12 +44,15 @@ extern void workq_xact_offer_own(int queue);
 /* Claims of a lane that this transaction has ended but not published. */
 typedef struct WorkqFreed
 {
+	int			queue;
 	int			lane;
-	int			count;
+	int			count;			/* may be 0 */
+	int			applied;		/* the scheduler's, while it selects */
 } WorkqFreed;
 
-/* All of a queue's; returns how many lanes.  Valid until the next change. */
-extern int	workq_xact_freed(int queue, WorkqFreed **freed);
+/* Of all lanes; returns how many they are.  Valid until the next change. */
+extern int	workq_xact_freed(WorkqFreed **freed);
+extern int	workq_xact_freed_of(int lane);
 
 /* Catalog changes; take effect in shared memory at commit.  A queue that was
  * created gives its number back at abort. */
@@ -63,6 +66,7 @@ extern void workq_xact_key(int32 queue_id, const char *key,
  * What this transaction has set itself last, without having committed it: a
  * queue's settings, or what a key of it has.  NULL: nothing.
  */
+extern bool workq_xact_has_settings(void);	/* of any queue */
 extern const WorkqSettings *workq_xact_own_settings(int queue);
 extern const WorkqKeyRow *workq_xact_own_key(int queue, const char *key);
 

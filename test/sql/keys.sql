@@ -108,6 +108,45 @@ SELECT limited_keys, (SELECT string_agg(DISTINCT lane, ' ') AS lanes FROM workq.
   FROM workq.queues q WHERE name = 'keys fifo';
 SELECT payload, tenant FROM workq_claim('keys fifo', 'w', max_jobs => 20);
 
+-- A transaction has the places that it has freed itself, of any number of keys,
+-- as long as their ends are not rolled back.
+SELECT workq_create_queue('keys freed'), workq_configure('keys freed', strategy => 'drr', max_concurrent_per_key => 1);
+SELECT count(workq_enqueue('keys freed', to_jsonb(i), tenant => (i % 60)::text)) FROM generate_series(1, 300) i;
+CREATE VIEW held AS SELECT claim_id, job_id FROM workq.active_claims WHERE queue = 'keys freed';
+BEGIN;
+SELECT count(*), max((payload::text)::int) FROM workq_claim('keys freed', 'w', max_jobs => 300);
+SELECT count(*) FROM workq_claim('keys freed', 'w', max_jobs => 300);
+SELECT count(workq_ack(claim_id)) FROM (SELECT claim_id FROM held ORDER BY job_id LIMIT 50) x;
+SAVEPOINT s;
+SELECT count(workq_ack(claim_id)) FROM (SELECT claim_id FROM held ORDER BY job_id LIMIT 10) x;
+SELECT count(*) FROM workq_claim('keys freed', 'w', max_jobs => 300);
+ROLLBACK TO s;
+SELECT count(*) FROM workq_claim('keys freed', 'w', max_jobs => 300);
+SELECT count(*) FROM workq_claim('keys freed', 'w', max_jobs => 300);
+DO $$
+DECLARE
+    c uuid;
+BEGIN
+    FOR i IN 1 .. 40 LOOP
+        SELECT claim_id INTO c FROM held ORDER BY job_id LIMIT 1;
+        BEGIN
+            PERFORM workq_ack(c);
+            IF (SELECT count(*) <> 1 FROM workq_claim('keys freed', 'w', max_jobs => 2)) THEN
+                RAISE 'a place is not free';
+            END IF;
+            IF i % 2 = 0 THEN
+                RAISE division_by_zero;
+            END IF;
+        EXCEPTION WHEN division_by_zero THEN
+            NULL;
+        END;
+    END LOOP;
+END $$;
+SELECT count(*) FROM workq_claim('keys freed', 'w', max_jobs => 300);
+COMMIT;
+SELECT count(*), count(DISTINCT lane) FROM workq.leases JOIN workq.queues USING (queue_id) WHERE name = 'keys freed';
+SELECT * FROM workq_check();
+
 -- Many lanes: no change makes a claim read the settings of all their keys.
 SELECT workq_create_queue('keys many'), workq_configure('keys many', strategy => 'drr', weights => '1:2');
 SELECT count(*) FROM workq_enqueue_batch('keys many',
