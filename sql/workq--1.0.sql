@@ -997,7 +997,7 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE;
 REVOKE ALL ON FUNCTION workq_check() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION workq_check() TO pg_monitor;
 COMMENT ON FUNCTION workq_check() IS
-'Compares shared memory with the tables and returns a row per difference: the queue, the lane, what differs, its value in memory and in the tables. No row is what you want. Locks the live tables against writing while it looks, so it waits for open transactions that have used workq. EXECUTE is granted to pg_monitor.';
+'Compares shared memory with the tables and returns a row per difference: the queue, the lane, what differs, its value in memory and in the tables. Also returned: deduplication keys whose job is in no live table (somebody deleted it by hand); they refuse new jobs until they are deleted from workq.dedup. No row is what you want. Locks the live tables against writing while it looks, so it waits for open transactions that have used workq. EXECUTE is granted to pg_monitor.';
 
 /* ------------------------------------------------------------------------
  * Watching.  All of these check the current role's rights.

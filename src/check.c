@@ -39,7 +39,16 @@ typedef struct QueueCount
 	int64		leased;
 	int64		held;
 	int64		misplaced;		/* rows in lanes of a form nobody looks for */
+	int64		lost_keys;		/* deduplication keys of no job */
 } QueueCount;
+
+/* The job of a deduplication key. */
+typedef struct KeyOwner
+{
+	int64		job_id;			/* hash key */
+	int32		queue_id;
+	bool		alive;
+} KeyOwner;
 
 /* And of a lane; in_flight is the leases. */
 typedef struct LaneCountKey
@@ -62,6 +71,7 @@ typedef struct Check
 	int			instance;
 	HTAB	   *queues;
 	HTAB	   *lanes;
+	HTAB	   *key_owners;
 	int64		hidden_due;
 	int64		hidden_expiry;
 } Check;
@@ -176,8 +186,13 @@ look_meets(int number, int priority, WorkqPos pos)
 	return false;
 }
 
+/*
+ * open: a foreign hand's open transaction is deleting the row.  Then looks may
+ * have passed it; should it stay after all, the hints will be lowered.
+ */
 static void
-count_row(Check *check, WorkqRelation table, const WorkqJob *job, WorkqPos pos)
+count_row(Check *check, WorkqRelation table, const WorkqJob *job, WorkqPos pos,
+		  bool open)
 {
 	QueueCount *queue = queue_count(check, job->queue_id);
 	int			q = sched_queue_find(check->instance, job->queue_id, false);
@@ -194,19 +209,21 @@ count_row(Check *check, WorkqRelation table, const WorkqJob *job, WorkqPos pos)
 			queue->ready++;
 			lane_count(check, job->queue_id, job->lane)->ready++;
 			lane = q < 0 ? -1 : sched_lane_find(q, job->lane);
-			if (lane < 0 ? q < 0 || !sched_queues[q].overflowing :
-				!look_meets(lane, job->priority, pos))
+			if (!open && (lane < 0 ? q < 0 || !sched_queues[q].overflowing :
+						  !look_meets(lane, job->priority, pos)))
 				lane_count(check, job->queue_id, job->lane)->hidden++;
 			break;
 		case WORKQ_REL_LEASES:
 			queue->leased++;
 			lane_count(check, job->queue_id, job->lane)->in_flight++;
-			if (q < 0 || workq_pos_compare(sched_queues[q].expiry.low, pos) >= 0)
+			if (!open && (q < 0 || workq_pos_compare(sched_queues[q].expiry.low,
+													 pos) >= 0))
 				check->hidden_expiry++;
 			break;
 		case WORKQ_REL_SCHEDULED:
 			queue->scheduled++;
-			if (q < 0 || workq_pos_compare(sched_queues[q].due.low, pos) >= 0)
+			if (!open && (q < 0 || workq_pos_compare(sched_queues[q].due.low,
+													 pos) >= 0))
 				check->hidden_due++;
 			break;
 		default:
@@ -215,6 +232,61 @@ count_row(Check *check, WorkqRelation table, const WorkqJob *job, WorkqPos pos)
 	}
 	if (q >= 0)
 		LWLockRelease(&sched_queues[q].lock);
+}
+
+/*
+ * Note whose the deduplication keys are.
+ */
+static void
+read_keys(Check *check)
+{
+	WorkqStore *store = workq_store_open_reader();
+	WorkqCursor *cursor = workq_store_full_cursor(store, WORKQ_REL_DEDUP);
+	WorkqRow	row;
+
+	while ((row = workq_store_next(cursor)) != WORKQ_ROW_END)
+	{
+		KeyOwner   *owner;
+		int32		queue_id;
+		int64		job_id;
+
+		CHECK_FOR_INTERRUPTS();
+		if (row != WORKQ_ROW_CANDIDATE)
+			continue;
+		workq_store_dedup_row(cursor, &queue_id, &job_id);
+		owner = hash_search(check->key_owners, &job_id, HASH_ENTER, NULL);
+		owner->queue_id = queue_id;
+		owner->alive = false;
+	}
+	workq_store_end(cursor);
+	workq_store_close(store);
+}
+
+/*
+ * A job is alive, or will be if a foreign hand's transaction commits.
+ */
+static void
+note_alive(Check *check, int64 job_id)
+{
+	KeyOwner   *owner = hash_search(check->key_owners, &job_id, HASH_FIND,
+									NULL);
+
+	if (owner != NULL)
+		owner->alive = true;
+}
+
+static void
+count_lost_keys(Check *check)
+{
+	HASH_SEQ_STATUS status;
+	KeyOwner   *owner;
+
+	hash_seq_init(&status, check->key_owners);
+	while ((owner = hash_seq_search(&status)) != NULL)
+	{
+		if (!owner->alive)
+			queue_count(check, owner->queue_id)->lost_keys++;
+	}
 }
 
 static void
@@ -233,11 +305,11 @@ count_table(Check *check, WorkqRelation table)
 		WorkqJob	job;
 
 		CHECK_FOR_INTERRUPTS();
-		if (row == WORKQ_ROW_CANDIDATE)
-		{
-			workq_store_row(cursor, &job);
-			count_row(check, table, &job, workq_store_pos(cursor));
-		}
+		workq_store_row(cursor, &job);
+		note_alive(check, job.job_id);
+		if (row == WORKQ_ROW_CANDIDATE || workq_store_being_deleted(cursor))
+			count_row(check, table, &job, workq_store_pos(cursor),
+					  row == WORKQ_ROW_PASS);
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(per_row);
 	}
@@ -317,6 +389,8 @@ compare_rest(Check *check)
 	hash_seq_init(&status, check->queues);
 	while ((queue = hash_seq_search(&status)) != NULL)
 	{
+		report(check, queue->queue_id, NULL, "deduplication keys of no job",
+			   0, queue->lost_keys);
 		if (queue->ready >= 0)
 			report(check, queue->queue_id, NULL, "jobs of an unknown queue", 0,
 				   queue->ready + queue->scheduled + queue->leased +
@@ -369,15 +443,20 @@ workq_check(PG_FUNCTION_ARGS)
 	check.lanes = make_hash("workq check lanes", sizeof(LaneCountKey),
 							sizeof(LaneCount));
 
+	check.key_owners = make_hash("workq check keys", sizeof(int64),
+								 sizeof(KeyOwner));
+
 	/* with the lock in hand, what is stale gets loaded */
 	gate = workq_store_oid(WORKQ_REL_READY);
 	LockRelationOid(gate, ShareRowExclusiveLock);
 	instance = workq_sched_instance();
 	check.instance = instance - sched_shared->instances;
+	read_keys(&check);
 	count_table(&check, WORKQ_REL_READY);
 	count_table(&check, WORKQ_REL_LEASES);
 	count_table(&check, WORKQ_REL_SCHEDULED);
 	count_table(&check, WORKQ_REL_HELD);
+	count_lost_keys(&check);
 	compare_memory(&check);
 	UnlockRelationOid(gate, ShareRowExclusiveLock);
 	compare_rest(&check);

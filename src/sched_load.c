@@ -137,8 +137,11 @@ load_table(int instance, WorkqRelation table)
 	{
 		WorkqJob	job;
 
-		/* a foreign hand's open transaction will say so when it ends */
-		if (row == WORKQ_ROW_PASS)
+		/*
+		 * What a foreign hand's open transaction is deleting is there; it
+		 * will say so when it ends, as it will of what it is inserting.
+		 */
+		if (row == WORKQ_ROW_PASS && !workq_store_being_deleted(cursor))
 			continue;
 		workq_store_row(cursor, &job);
 		load_row(instance, table, &job, workq_store_pos(cursor));

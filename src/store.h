@@ -163,6 +163,13 @@ extern void workq_store_lease_row(WorkqCursor *cursor, WorkqLease *lease);
 /* Only its flags. */
 extern int16 workq_store_flags(WorkqCursor *cursor);
 
+/* Of a row to be passed: is another transaction deleting it? */
+extern bool workq_store_being_deleted(WorkqCursor *cursor);
+
+/* The row of a full cursor on workq.dedup. */
+extern void workq_store_dedup_row(WorkqCursor *cursor, int32 *queue_id,
+								  int64 *job_id);
+
 /* Its place in the cursor's order. */
 extern WorkqPos workq_store_pos(WorkqCursor *cursor);
 

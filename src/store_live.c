@@ -363,6 +363,13 @@ workq_store_pos(WorkqCursor *cursor)
 	return pos;
 }
 
+bool
+workq_store_being_deleted(WorkqCursor *cursor)
+{
+	return TransactionIdIsValid(cursor->dirty.xmax) &&
+		!TransactionIdIsValid(cursor->dirty.xmin);
+}
+
 /*
  * Is the row merely locked, or is somebody deleting it?
  */
@@ -725,6 +732,13 @@ enum DedupColumn
 	DEDUP_JOB_ID,
 	DEDUP_N
 };
+
+void
+workq_store_dedup_row(WorkqCursor *cursor, int32 *queue_id, int64 *job_id)
+{
+	*queue_id = DatumGetInt32(cursor->slot->tts_values[DEDUP_QUEUE_ID]);
+	*job_id = DatumGetInt64(cursor->slot->tts_values[DEDUP_JOB_ID]);
+}
 
 /*
  * Inserted speculatively: of two producers with one key, the second waits for
