@@ -160,16 +160,30 @@ workq_job_missing(int64 job_id)
 			 errmsg("job " INT64_FORMAT " does not exist", job_id)));
 }
 
+/*
+ * The queue of a job, or NULL.  Who has no right at all there is not told that
+ * the job exists, nor in which queue.
+ */
+static WorkqQueueInfo *
+queue_of_job(WorkqStore *store, int64 job_id, WorkqJobRow *row)
+{
+	WorkqQueueInfo *info;
+
+	if (!workq_store_job(store, job_id, row))
+		return NULL;
+	info = workq_queue_by_id(row->queue_id, true);
+	return info != NULL && workq_access_has_any(info, WORKQ_RIGHT_ALL) ?
+		info : NULL;
+}
+
 WorkqQueueInfo *
 workq_job_open(WorkqStore *store, int64 job_id, uint32 rights,
 			   WorkqJobRow *row)
 {
 	WorkqQueueInfo *info;
 
-	if (!workq_store_hold_segment(store, job_id) ||
-		!workq_store_job(store, job_id, row))
-		workq_job_missing(job_id);
-	info = workq_queue_by_id(row->queue_id, true);
+	info = workq_store_hold_segment(store, job_id) ?
+		queue_of_job(store, job_id, row) : NULL;
 	if (info == NULL)
 		workq_job_missing(job_id);
 	if (!workq_access_has_any(info, rights))
@@ -490,8 +504,7 @@ workq_job_batch(FunctionCallInfo fcinfo, WorkqJobAction action,
 	store = workq_store_open();
 	for (i = 0; i < n; i++)
 	{
-		bool		known = workq_store_job(store, *order[i], &row) &&
-		workq_queue_by_id(row.queue_id, true) != NULL;
+		bool		known = queue_of_job(store, *order[i], &row) != NULL;
 
 		status[order[i] - ids] = known ?
 			action(instance, store, *order[i], order[i] - ids, arg) : NULL;

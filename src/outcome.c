@@ -180,21 +180,23 @@ ends_claim(WorkqReportKind kind)
 }
 
 /*
- * The claim holds no lease: what does the log say of it?
+ * The claim holds no lease: what does the log say of it?  Who has no right at
+ * all in the job's queue, and no claim id that ever was one, is not told that
+ * there is such a job.
  */
 static void
 answer_from_log(WorkqCall *call, int64 job_id, const WorkqReport *report,
 				WorkqAnswer *answer)
 {
 	WorkqJobRow row;
-	ClaimQueue	queue;
+	WorkqQueueInfo *info;
 	WorkqEvent *last = NULL;
+	bool		repeated = false;
 	ListCell   *lc;
 
 	answer->status = WORKQ_ANSWER_LOST;
 	answer->detail = "The claim is unknown.";
-	if (!workq_store_job(call->store, job_id, &row) ||
-		!claim_queue(call, row.queue_id, &queue))
+	if (!workq_store_job(call->store, job_id, &row))
 		return;
 	foreach(lc, workq_store_events(call->store, job_id))
 	{
@@ -206,12 +208,16 @@ answer_from_log(WorkqCall *call, int64 job_id, const WorkqReport *report,
 		last = event;
 		if (ends_claim(report->kind) &&
 			strcmp(event->event, report_events[report->kind]) == 0)
-		{
-			answer->status = WORKQ_ANSWER_REPEATED;
-			return;
-		}
+			repeated = true;
 	}
-	if (last != NULL && strcmp(last->event, "expired") == 0)
+	info = workq_queue_by_id(row.queue_id, true);
+	if (info == NULL ||
+		(last == NULL && !workq_access_has_any(info, WORKQ_RIGHT_ALL)))
+		return;
+	workq_access_require(info, WORKQ_RIGHT_CLAIM);
+	if (repeated)
+		answer->status = WORKQ_ANSWER_REPEATED;
+	else if (last != NULL && strcmp(last->event, "expired") == 0)
 		answer->detail = psprintf("Its lease ended at %s and the job was taken back.",
 								  timestamptz_to_str(last->deadline));
 	else if (last != NULL)

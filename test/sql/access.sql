@@ -163,6 +163,16 @@ SELECT pg_temp.try('nobody', $$SELECT workq_enqueue('access', '{}')$$);
 SELECT pg_temp.try('enqueue', $$SELECT workq_claim('access', 'w')$$);
 SELECT pg_temp.try('monitor', $$SELECT workq_configure('access', quantum => 2)$$);
 SELECT pg_temp.try('nobody', format($$SELECT workq_ack(%L)$$, :'claim_id'));
+-- to who has no right at all there: nothing about jobs, unless he has a claim id
+SELECT overlay(:'claim_id' PLACING '00000000' FROM 29) AS forged, 4000000000000 AS no_job \gset
+SELECT replace(pg_temp.try('nobody', format(s, :dead)), 'job ' || :'dead', 'job N') = replace(pg_temp.try('nobody', format(s, :no_job)), 'job ' || :'no_job', 'job N') AS same,
+       replace(pg_temp.try('nobody', format(s, :dead)), 'job ' || :'dead', 'job N')
+  FROM unnest(ARRAY['SELECT * FROM workq_job(%s)', 'SELECT workq_cancel(%s)', 'SELECT workq_requeue(%s)', 'SELECT workq_unpark(%s)',
+                    'SELECT * FROM workq_result(%s)']) s;
+SELECT replace(pg_temp.try(r, format($$SELECT workq_ack(%L)$$, :'forged')), :'forged', '...') FROM unnest(ARRAY['nobody', 'enqueue', 'claim']) r;
+SET ROLE regress_access_nobody;
+SELECT status, sqlstate FROM workq_cancel_batch(ARRAY[:dead, :no_job]::bigint[]);
+RESET ROLE;
 
 -- granting: what is wrong, and who may
 SELECT pg_temp.try('owner', s) FROM unnest(ARRAY[

@@ -148,7 +148,9 @@ SET client_min_messages = warning;
 CREATE ROLE regress_explain;
 RESET client_min_messages;
 SET ROLE regress_explain;
+\set VERBOSITY sqlstate
 SELECT state FROM workq_explain(:parked);
+\set VERBOSITY terse
 RESET ROLE;
 SELECT workq_grant('explain', 'regress_explain', 'enqueue');
 SET ROLE regress_explain;

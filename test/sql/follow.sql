@@ -77,7 +77,7 @@ SELECT count(*) FROM workq_responses(:'start', 'wf-4') WHERE job_id IS NOT NULL;
 CREATE ROLE regress_follow;
 SET ROLE regress_follow;
 SELECT count(job_id) FROM workq_responses(:'start');
-SELECT pg_temp.try(format('SELECT workq_result(%s)', :a));
+SELECT replace(pg_temp.try(format('SELECT workq_result(%s)', :a)), 'job ' || :'a', 'job N');
 RESET ROLE;
 SELECT workq_grant('follow', 'regress_follow', 'monitor');
 SET ROLE regress_follow;
