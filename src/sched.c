@@ -46,14 +46,18 @@ WorkqInstance *
 workq_sched_instance(void)
 {
 	static WorkqInstance *cached = NULL;
-	Oid			relid = workq_store_oid(WORKQ_REL_QUEUES);
+	Oid			relid;
 
-	if (cached == NULL || cached->dbid != MyDatabaseId ||
-		cached->relid != relid)
-		cached = &sched_shared->instances[sched_instance_number(MyDatabaseId,
-																relid, true)];
-	if (!cached->loaded || cached->stale)
-		sched_load(cached);
+	do
+	{
+		relid = workq_store_oid(WORKQ_REL_QUEUES);
+		if (cached == NULL || cached->dbid != MyDatabaseId ||
+			cached->relid != relid)
+			cached = &sched_shared->instances[sched_instance_number(MyDatabaseId,
+																	relid, true)];
+		if (!cached->loaded || cached->stale)
+			sched_load(cached);
+	} while (relid != workq_store_oid(WORKQ_REL_QUEUES));
 	return cached;
 }
 

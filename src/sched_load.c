@@ -195,6 +195,13 @@ sched_load(WorkqInstance *instance)
 			 !ConditionalLockRelationOid(gate, ShareRowExclusiveLock))
 		return;
 
+	/* the extension may have been dropped while we waited */
+	if (workq_store_oid(WORKQ_REL_READY) != gate)
+	{
+		UnlockRelationOid(gate, ShareRowExclusiveLock);
+		return;
+	}
+
 	/* somebody else may have done it while we waited */
 	LWLockAcquire(&sched_shared->control, LW_EXCLUSIVE);
 	epoch = instance->epoch;

@@ -72,6 +72,8 @@ static Oid	oids[WORKQ_N_RELATIONS];
 static bool oids_valid = false;
 static bool oids_new = false;	/* created by our own open transaction */
 
+static void resolve_oids(void);
+
 /*
  * Relcache callback: one of ours changed, or everything may have.
  */
@@ -143,12 +145,40 @@ extension_version(void)
 }
 
 /*
+ * Whoever waits for the lock of a table while the extension is dropped finds
+ * that there is none.  If it is there again by now, it is another one: what the
+ * caller knows of the old one (its place in shared memory) does not fit.
+ */
+Relation
+store_open_oid(Oid relid, LOCKMODE lockmode)
+{
+	Relation	rel = try_table_open(relid, lockmode);
+
+	if (rel != NULL)
+		return rel;
+	oids_valid = false;
+	resolve_oids();
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("a table of extension \"workq\" has been dropped meanwhile"),
+			 errhint("Try again.")));
+	return NULL;				/* keep the compiler quiet */
+}
+
+Relation
+store_open_rel(WorkqRelation which, LOCKMODE lockmode)
+{
+	return store_open_oid(workq_store_oid(which), lockmode);
+}
+
+/*
  * Is the creation of our tables still uncommitted?
  */
 static bool
 created_by_us(void)
 {
-	Relation	queues = table_open(oids[WORKQ_REL_QUEUES], AccessShareLock);
+	Relation	queues = store_open_oid(oids[WORKQ_REL_QUEUES],
+										AccessShareLock);
 	bool		result = (queues->rd_createSubid != InvalidSubTransactionId);
 
 	table_close(queues, AccessShareLock);
@@ -287,7 +317,7 @@ workq_store_open_reader(void)
 void
 store_table_open(WorkqStore *store, StoreTable *table, Oid relid)
 {
-	table->rel = table_open(relid, store->lockmode);
+	table->rel = store_open_oid(relid, store->lockmode);
 }
 
 /*

@@ -277,8 +277,7 @@ right_by_name(const char *name)
 static void
 read_grants(WorkqQueueInfo *queue)
 {
-	Relation	rel = table_open(workq_store_oid(WORKQ_REL_GRANTS),
-								 AccessShareLock);
+	Relation	rel = store_open_rel(WORKQ_REL_GRANTS, AccessShareLock);
 	Relation	index = index_open(workq_store_oid(WORKQ_REL_GRANTS_PKEY),
 								   AccessShareLock);
 	TupleTableSlot *slot = table_slot_create(rel, NULL);
@@ -329,8 +328,7 @@ read_grants(WorkqQueueInfo *queue)
 WorkqQueueInfo *
 workq_catalog_read(const char *name, int32 queue_id)
 {
-	Relation	rel = table_open(workq_store_oid(WORKQ_REL_QUEUES),
-								 AccessShareLock);
+	Relation	rel = store_open_rel(WORKQ_REL_QUEUES, AccessShareLock);
 	TupleTableSlot *slot = table_slot_create(rel, NULL);
 	WorkqQueueInfo *queue = NULL;
 	WorkqRelation index;
@@ -514,8 +512,7 @@ workq_catalog_count(WorkqStore *store)
 void
 workq_catalog_each(WorkqQueueVisitor visit, void *arg)
 {
-	Relation	rel = table_open(workq_store_oid(WORKQ_REL_QUEUES),
-								 AccessShareLock);
+	Relation	rel = store_open_rel(WORKQ_REL_QUEUES, AccessShareLock);
 	TupleTableSlot *slot = table_slot_create(rel, NULL);
 	List	   *queues = NIL;
 	ListCell   *cell;

@@ -22,7 +22,7 @@ int64
 workq_catalog_count_rows(WorkqRelation table, WorkqRelation index,
 						 int32 queue_id)
 {
-	Relation	rel = table_open(workq_store_oid(table), AccessShareLock);
+	Relation	rel = store_open_rel(table, AccessShareLock);
 	Relation	idx = index_open(workq_store_oid(index), AccessShareLock);
 	TupleTableSlot *slot = table_slot_create(rel, NULL);
 	ScanKeyData key;
@@ -83,7 +83,7 @@ static int64
 count_live(WorkqRelation table, WorkqRelation index, int32 queue_id,
 		   int column, TimestampTz *earliest)
 {
-	Relation	rel = table_open(workq_store_oid(table), AccessShareLock);
+	Relation	rel = store_open_rel(table, AccessShareLock);
 	Relation	idx = index_open(workq_store_oid(index), AccessShareLock);
 	TupleTableSlot *slot = table_slot_create(rel, NULL);
 	ScanKeyData key;
@@ -150,8 +150,7 @@ first_ready(Relation rel, Relation index, ScanKey keys, int nkeys,
 TimestampTz
 workq_catalog_oldest_ready(int32 queue_id, int max_lanes)
 {
-	Relation	rel = table_open(workq_store_oid(WORKQ_REL_READY),
-								 AccessShareLock);
+	Relation	rel = store_open_rel(WORKQ_REL_READY, AccessShareLock);
 	Relation	index = index_open(workq_store_oid(WORKQ_REL_READY_ORDER),
 								   AccessShareLock);
 	TupleTableSlot *slot = table_slot_create(rel, NULL);

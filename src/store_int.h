@@ -97,6 +97,9 @@ struct WorkqStore
 };
 
 extern StoreTable *store_table(WorkqStore *store, WorkqRelation which);
+/* Open one of our tables, by its OID or as one of those of fixed names. */
+extern Relation store_open_oid(Oid relid, LOCKMODE lockmode);
+extern Relation store_open_rel(WorkqRelation which, LOCKMODE lockmode);
 extern void store_table_open(WorkqStore *store, StoreTable *table, Oid relid);
 extern void store_table_close(StoreTable *table);
 extern void store_table_flush(WorkqStore *store, StoreTable *table);

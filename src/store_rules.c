@@ -53,8 +53,7 @@ get_jsonb(TupleTableSlot *slot, int column)
 void
 workq_catalog_read_rules(WorkqQueueInfo *queue)
 {
-	Relation	rel = table_open(workq_store_oid(WORKQ_REL_ERROR_MAP),
-								 AccessShareLock);
+	Relation	rel = store_open_rel(WORKQ_REL_ERROR_MAP, AccessShareLock);
 	Relation	index = index_open(workq_store_oid(WORKQ_REL_ERROR_MAP_PKEY),
 								   AccessShareLock);
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());

@@ -128,6 +128,55 @@ like($s->{stderr}, qr/does not exist/, 'a session that used it gets an error');
 $s->{stderr} = '';
 $d->quit;
 
+# Verbs that wait for a DROP find that there is nothing any more; or, if it was
+# made anew meanwhile, that it is not the one they knew.  (Of those that return
+# rows of a type of their own, like workq_claim, the server itself may have
+# waited for the type before it called them.)
+my %verbs = (
+	enqueue => q{SELECT workq_enqueue('q', '{}')},
+	purge => q{SELECT workq_purge('q', confirm => true)},
+	create => q{SELECT workq_create_queue('new')},
+	configure => q{SELECT workq_configure('q', quantum => 2)},
+	drop => q{SELECT workq_drop_queue('q', confirm => true)},
+	job => q{SELECT state FROM workq_job(1)},
+	cancel => q{SELECT workq_cancel(1)},
+	check => q{SELECT count(*) FROM workq_check()},
+	scheduler => q{SELECT workq_scheduler_state('q')},
+	metrics => q{SELECT count(*) FROM workq_metrics()});
+for my $again ('', 'CREATE EXTENSION workq;')
+{
+	my %sessions;
+
+	sql('CREATE EXTENSION IF NOT EXISTS workq');
+	sql(q{SELECT workq_enqueue('q', '{}')});
+	foreach my $verb (sort keys %verbs)
+	{
+		$sessions{$verb} = session($node);
+		$sessions{$verb}->query(q{\set VERBOSITY sqlstate});
+		$sessions{$verb}->query_safe(q{SELECT workq_enqueue('q', '{}')});
+	}
+	$s->query_safe(qq{BEGIN; DROP EXTENSION workq CASCADE; $again});
+	start_query($sessions{$_}, $verbs{$_}) foreach sort keys %verbs;
+	wait_until_blocked($node, $sessions{$_}) foreach sort keys %verbs;
+	$s->query_safe('COMMIT');
+	foreach my $verb (sort keys %verbs)
+	{
+		my (undef, $error) = end_query($sessions{$verb});
+
+		if ($again && $verb eq 'check')
+		{
+			is($error, '', 'check has nothing to do with the old one');
+		}
+		else
+		{
+			like($error, qr/ERROR:  42704/, ($again ? 'made anew: ' : 'dropped: ') . $verb);
+		}
+		$sessions{$verb}->quit;
+	}
+}
+sql('DROP EXTENSION workq CASCADE');
+no_worker('dropped under verbs that waited');
+
 # By other names: DROP SCHEMA of the schema it lives in, DROP OWNED.
 sql('CREATE SCHEMA app; CREATE EXTENSION workq SCHEMA app');
 worker();
