@@ -67,6 +67,7 @@ typedef struct Claim
 	List	   *lanes;			/* of ClaimLane */
 	List	   *aside;			/* lanes with locked rows */
 	int			fruitless;		/* turns since the last job that led nowhere */
+	bool		offered_again;	/* our own rows, in this call */
 	bool		paused;
 	bool		exhausted;		/* nothing can be had any more */
 } Claim;
@@ -907,7 +908,20 @@ claim_begin(Claim *claim)
 	claim->per_job = AllocSetContextCreate(CurrentMemoryContext,
 										   "workq claim",
 										   ALLOCSET_DEFAULT_SIZES);
-	workq_xact_offer_own(claim->queue);
+	workq_xact_offer_own();
+}
+
+/*
+ * Nothing is on offer; but others may have looked for the rows that our own
+ * transaction brought, and found them not there.  Once a call.
+ */
+static bool
+offer_again(Claim *claim)
+{
+	if (claim->offered_again)
+		return false;
+	claim->offered_again = true;
+	return workq_xact_offer_again();
 }
 
 static void
@@ -918,7 +932,8 @@ claim_all_offered(Claim *claim)
 		int			before = claim->got;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!claim_offered(claim) && !adopt_lanes(claim))
+		if (!claim_offered(claim) && !adopt_lanes(claim) &&
+			!offer_again(claim))
 			break;
 		MemoryContextReset(claim->per_job);
 

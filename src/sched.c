@@ -388,13 +388,22 @@ workq_sched_time_begin(int queue, WorkqTimeKind kind, TimestampTz now)
 	SchedQueue *q = &sched_queues[queue];
 	WorkqHint  *hint = kind == WORKQ_TIME_DUE ? &q->due : &q->expiry;
 	WorkqWalk  *walk;
+	WorkqPos	own;
+	bool		has_own = workq_xact_own_time(queue, kind, &own) &&
+	own.since <= now;
 
 	/* an unlocked look: a publication we miss wakes the worker anyway */
-	if (hint->low.since > now)
+	if (hint->low.since > now && !has_own)
 		return NULL;
 	walk = MemoryContextAlloc(TopTransactionContext, sizeof(WorkqWalk));
 	LWLockAcquire(&q->lock, LW_EXCLUSIVE);
 	walk_begin(walk, queue, hint);
+	if (has_own && workq_pos_compare(own, walk->from) <= 0)
+	{
+		/* what we have not published is behind no hint, but there for us */
+		own = workq_pos_before(own);
+		walk->from = walk->passed = own;
+	}
 	LWLockRelease(&q->lock);
 	return walk;
 }

@@ -41,6 +41,7 @@ static int	max_changes = 0;
 static int	run_length = 0;		/* of the run that ends the list */
 static bool in_use = false;		/* a verb that writes was called */
 static int	offered_own = 0;	/* changes before this one were offered */
+static int	n_ready_adds = 0;	/* changes */
 
 /* the settings that SETTINGS changes refer to by their pos.job_id */
 typedef struct SettingsChange
@@ -65,6 +66,18 @@ typedef struct KeyChange
 static KeyChange *keys = NULL;
 static int	n_keys = 0;
 static int	max_keys = 0;
+
+/* the lowest times that were brought; never raised before the end */
+typedef struct OwnTime
+{
+	int			queue;
+	WorkqTimeKind kind;
+	WorkqPos	pos;
+} OwnTime;
+
+static OwnTime *own_times = NULL;
+static int	n_own_times = 0;
+static int	max_own_times = 0;
 
 /*
  * How many LEASE_END changes there are of each lane, and a hash to find it by
@@ -182,8 +195,9 @@ freed_add(int queue, int lane)
  * A change is taken out of the list.  Runs in callbacks.
  */
 static void
-freed_take_back(const WorkqChange *change)
+take_back(const WorkqChange *change)
 {
+	n_ready_adds -= change->kind == WORKQ_CHANGE_READY_ADD;
 	if (change->kind == WORKQ_CHANGE_LEASE_END && change->lane >= 0)
 		freed[freed_find(change->lane)].count--;
 }
@@ -247,6 +261,7 @@ workq_xact_change(WorkqChangeKind kind, int queue, int lane)
 	}
 	if (kind == WORKQ_CHANGE_LEASE_END && lane >= 0)
 		freed_add(queue, lane);
+	n_ready_adds += kind == WORKQ_CHANGE_READY_ADD;
 	change = &changes[n_changes++];
 	memset(change, 0, sizeof(WorkqChange));
 	change->kind = kind;
@@ -306,7 +321,7 @@ workq_xact_drop_last(void)
 {
 	Assert(n_changes > 0);
 	n_changes--;
-	freed_take_back(&changes[n_changes]);
+	take_back(&changes[n_changes]);
 	run_length = 0;
 }
 
@@ -329,16 +344,87 @@ workq_xact_pending(void)
 	return n_changes > 0;
 }
 
+static OwnTime *
+find_own_time(int queue, WorkqTimeKind kind)
+{
+	int			i;
+
+	for (i = 0; i < n_own_times; i++)
+	{
+		if (own_times[i].queue == queue && own_times[i].kind == kind)
+			return &own_times[i];
+	}
+	return NULL;
+}
+
+static void
+note_own_time(const WorkqChange *change)
+{
+	WorkqTimeKind kind = change->kind == WORKQ_CHANGE_DUE_ADD ?
+	WORKQ_TIME_DUE : WORKQ_TIME_EXPIRY;
+	OwnTime    *own = find_own_time(change->queue, kind);
+
+	if (own == NULL)
+	{
+		if (n_own_times == max_own_times)
+		{
+			int			more = Max(16, max_own_times * 2);
+
+			own_times = own_times == NULL ?
+				MemoryContextAlloc(TopMemoryContext, more * sizeof(OwnTime)) :
+				repalloc_huge(own_times, more * sizeof(OwnTime));
+			max_own_times = more;
+		}
+		own = &own_times[n_own_times++];
+		own->queue = change->queue;
+		own->kind = kind;
+		own->pos = change->pos;
+	}
+	else if (change->pos.since < own->pos.since ||
+			 (change->pos.since == own->pos.since &&
+			  change->pos.job_id < own->pos.job_id))
+		own->pos = change->pos;
+}
+
+bool
+workq_xact_own_time(int queue, WorkqTimeKind kind, WorkqPos *pos)
+{
+	const OwnTime *own = find_own_time(queue, kind);
+
+	if (own != NULL)
+		*pos = own->pos;
+	return own != NULL;
+}
+
 /*
  * Offer what was enqueued since the last time.  What was taken of it is offered
  * by whoever undoes that.
  */
 void
-workq_xact_offer_own(int queue)
+workq_xact_offer_own(void)
 {
+	int			i;
+
+	for (i = offered_own; i < n_changes; i++)
+	{
+		if (changes[i].kind == WORKQ_CHANGE_DUE_ADD ||
+			changes[i].kind == WORKQ_CHANGE_LEASE_ADD ||
+			changes[i].kind == WORKQ_CHANGE_DEADLINE)
+			note_own_time(&changes[i]);
+	}
 	if (offered_own < n_changes)
 		workq_sched_offer_own(changes + offered_own, n_changes - offered_own);
 	offered_own = n_changes;
+}
+
+bool
+workq_xact_offer_again(void)
+{
+	if (n_ready_adds == 0)
+		return false;
+	offered_own = 0;
+	workq_xact_offer_own();
+	return true;
 }
 
 int
@@ -563,7 +649,7 @@ publish(int start, bool commit)
 			n_settings = changes[i].pos.job_id;
 	}
 	for (i = start; start > 0 && i < n_changes; i++)
-		freed_take_back(&changes[i]);
+		take_back(&changes[i]);
 	for (i = start; gone > 0 && i < n_changes; i++)
 	{
 		if (takes_out(&changes[i], commit))
@@ -573,7 +659,10 @@ publish(int start, bool commit)
 	offered_own = Min(offered_own, start);
 	run_length = 0;
 	if (start == 0)
+	{
 		freed_forget();
+		n_ready_adds = 0;
+	}
 
 	/* also at abort: what was passed as being deleted is there after all */
 	if (foreign)
@@ -607,7 +696,7 @@ at_xact(XactEvent event, void *arg)
 	workq_sched_end_walks(InvalidSubTransactionId);
 	publish(0, event == XACT_EVENT_COMMIT);
 	n_levels = 0;
-	n_settings = n_keys = 0;
+	n_settings = n_keys = n_own_times = 0;
 }
 
 static void

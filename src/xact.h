@@ -38,8 +38,17 @@ extern void workq_xact_note_use(void);
 /* Has this transaction unpublished changes? */
 extern bool workq_xact_pending(void);
 
-/* Let our own unpublished ready rows of a queue be found by our own claim. */
-extern void workq_xact_offer_own(int queue);
+/* Let our own unpublished rows be found by our own claim. */
+extern void workq_xact_offer_own(void);
+
+/* All of them once more: others may have found them not there.  False: none. */
+extern bool workq_xact_offer_again(void);
+
+/*
+ * The lowest due time or deadline that this transaction has brought to a queue,
+ * as of the last workq_xact_offer_own.  False: none.
+ */
+extern bool workq_xact_own_time(int queue, WorkqTimeKind kind, WorkqPos *pos);
 
 /* Claims of a lane that this transaction has ended but not published. */
 typedef struct WorkqFreed
