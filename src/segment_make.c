@@ -138,7 +138,7 @@ static void
 make_segment(int32 number, int64 from, int64 until)
 {
 	static const char *const parents[] = {"jobs", "claims", "responses"};
-	char	   *like = "INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE INCLUDING COMPRESSION";
+	char	   *like = "INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING CONSTRAINTS INCLUDING STORAGE INCLUDING COMPRESSION";
 	int			i;
 
 	for (i = 0; i < lengthof(parents); i++)

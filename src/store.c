@@ -67,6 +67,15 @@ static const char *const names[WORKQ_N_RELATIONS] = {
 	"segments_pkey"
 };
 
+/* how many columns the tables of jobs have; 0: others */
+static const int live_columns[WORKQ_N_RELATIONS] = {
+	[WORKQ_REL_READY] = LIVE_N_COMMON,
+	[WORKQ_REL_LEASES] = LEASE_N,
+	[WORKQ_REL_SCHEDULED] = LIVE_N_COMMON,
+	[WORKQ_REL_HELD] = HELD_N,
+	[WORKQ_REL_DEDUP] = DEDUP_N
+};
+
 /* OIDs of this database's extension, while oids_valid */
 static Oid	oids[WORKQ_N_RELATIONS];
 static bool oids_valid = false;
@@ -315,9 +324,11 @@ workq_store_open_reader(void)
 }
 
 void
-store_table_open(WorkqStore *store, StoreTable *table, Oid relid)
+store_table_open(WorkqStore *store, StoreTable *table, Oid relid,
+				 int n_columns)
 {
 	table->rel = store_open_oid(relid, store->lockmode);
+	store_extra_open(store, table, n_columns);
 }
 
 /*
@@ -329,7 +340,8 @@ store_table(WorkqStore *store, WorkqRelation which)
 	StoreTable *table = &store->live[which];
 
 	if (table->rel == NULL)
-		store_table_open(store, table, workq_store_oid(which));
+		store_table_open(store, table, workq_store_oid(which),
+						 live_columns[which]);
 	return table;
 }
 
@@ -346,7 +358,7 @@ store_open_indexes(WorkqStore *store, StoreTable *table, bool speculative)
 		return;
 	old = MemoryContextSwitchTo(store->context);
 	table->result = makeNode(ResultRelInfo);
-	InitResultRelInfo(table->result, table->rel, 1, NULL, 0);
+	InitResultRelInfo(table->result, table->rel, 0, NULL, 0);
 	ExecOpenIndices(table->result, speculative);
 	MemoryContextSwitchTo(old);
 }
@@ -382,13 +394,17 @@ store_new_row(WorkqStore *store, StoreTable *table)
 void
 store_form(WorkqStore *store, StoreTable *table, TupleTableSlot *slot)
 {
-	MemoryContext old = MemoryContextSwitchTo(store->context);
-	HeapTuple	tuple = heap_form_tuple(RelationGetDescr(table->rel),
-										slot->tts_values, slot->tts_isnull);
+	MemoryContext old;
+	HeapTuple	tuple;
 
+	store_extra_fill(store, table, slot);
+	old = MemoryContextSwitchTo(store->context);
+	tuple = heap_form_tuple(RelationGetDescr(table->rel), slot->tts_values,
+							slot->tts_isnull);
 	MemoryContextSwitchTo(old);
 	ExecStoreHeapTuple(tuple, slot, true);
 	slot->tts_tableOid = RelationGetRelid(table->rel);
+	store_extra_check(store, table, slot);
 }
 
 /*

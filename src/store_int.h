@@ -51,6 +51,14 @@ enum LiveColumn
 	HELD_N
 };
 
+enum DedupColumn
+{
+	DEDUP_QUEUE_ID,
+	DEDUP_KEY,
+	DEDUP_JOB_ID,
+	DEDUP_N
+};
+
 /*
  * A search by key that is kept between uses: making one costs more than using
  * it, and a batch uses it for every element.
@@ -63,6 +71,8 @@ typedef struct StoreFinder
 	SnapshotData dirty;			/* of live tables */
 } StoreFinder;
 
+typedef struct StoreExtra StoreExtra;
+
 /* A table as a verb has it open. */
 typedef struct StoreTable
 {
@@ -71,6 +81,7 @@ typedef struct StoreTable
 	TupleTableSlot **gathered;	/* STORE_GATHER of them, made as needed */
 	int			n_slots;
 	int			n_gathered;
+	StoreExtra *extra;			/* what is not ours; NULL: nothing */
 } StoreTable;
 
 typedef struct StoreSegment
@@ -97,10 +108,14 @@ struct WorkqStore
 };
 
 extern StoreTable *store_table(WorkqStore *store, WorkqRelation which);
+
 /* Open one of our tables, by its OID or as one of those of fixed names. */
 extern Relation store_open_oid(Oid relid, LOCKMODE lockmode);
 extern Relation store_open_rel(WorkqRelation which, LOCKMODE lockmode);
-extern void store_table_open(WorkqStore *store, StoreTable *table, Oid relid);
+
+/* n_columns: how many are ours, all of them filled in; 0: others stay NULL. */
+extern void store_table_open(WorkqStore *store, StoreTable *table, Oid relid,
+							 int n_columns);
 extern void store_table_close(StoreTable *table);
 extern void store_table_flush(WorkqStore *store, StoreTable *table);
 extern void store_open_indexes(WorkqStore *store, StoreTable *table,
@@ -111,6 +126,14 @@ extern TupleTableSlot *store_new_row(WorkqStore *store, StoreTable *table);
 extern void store_form(WorkqStore *store, StoreTable *table,
 					   TupleTableSlot *slot);
 extern void store_append(WorkqStore *store, StoreTable *table);
+
+/* store_extra.c */
+extern void store_extra_open(WorkqStore *store, StoreTable *table,
+							 int n_columns);
+extern void store_extra_fill(WorkqStore *store, StoreTable *table,
+							 TupleTableSlot *slot);
+extern void store_extra_check(WorkqStore *store, StoreTable *table,
+							  TupleTableSlot *slot);
 
 extern void store_finder_close(StoreFinder *finder);
 extern void store_log_flush(WorkqStore *store);

@@ -725,14 +725,6 @@ workq_store_rewrite_lease(WorkqStore *store, WorkqCursor *cursor,
  * Deduplication keys
  * ------------------------------------------------------------------------ */
 
-enum DedupColumn
-{
-	DEDUP_QUEUE_ID,
-	DEDUP_KEY,
-	DEDUP_JOB_ID,
-	DEDUP_N
-};
-
 void
 workq_store_dedup_row(WorkqCursor *cursor, int32 *queue_id, int64 *job_id)
 {

@@ -143,6 +143,7 @@ log_table(WorkqStore *store, int64 job_id, WorkqRelation which)
 	StoreSegment *segment = segment_for(store, job_id);
 	StoreTable *table;
 	Oid			relid;
+	int			n_columns;
 
 	if (segment == NULL)
 		ereport(ERROR,
@@ -153,19 +154,22 @@ log_table(WorkqStore *store, int64 job_id, WorkqRelation which)
 	{
 		table = &segment->jobs;
 		relid = segment->segment.jobs;
+		n_columns = JOB_N;
 	}
 	else if (which == WORKQ_REL_CLAIMS)
 	{
 		table = &segment->claims;
 		relid = segment->segment.claims;
+		n_columns = EVENT_N;
 	}
 	else
 	{
 		table = &segment->responses;
 		relid = segment->segment.responses;
+		n_columns = RESPONSE_N;
 	}
 	if (table->rel == NULL)
-		store_table_open(store, table, relid);
+		store_table_open(store, table, relid, n_columns);
 	return table;
 }
 

@@ -188,6 +188,14 @@ is( $node->safe_psql('kept', q{SELECT string_agg(DISTINCT relowner::regrole::tex
 	'keeper',
 	'segments belong to the owner of the log');
 
+# New segments have what an administrator has added to the log.
+$node->safe_psql('kept', q{ALTER TABLE workq.jobs ADD COLUMN twice bigint GENERATED ALWAYS AS (job_id * 2) STORED,
+	ADD COLUMN region text NOT NULL DEFAULT 'eu', ADD COLUMN gone text DEFAULT 'gone', ADD CHECK (job_id > 0)});
+$node->safe_psql('kept', q{ALTER TABLE workq.jobs DROP COLUMN gone});
+$node->safe_psql('kept', q{SELECT workq_enqueue('q', '{}')}) for 1 .. 40;
+is($node->safe_psql('kept', q{SELECT count(*) - count(*) FILTER (WHERE twice = job_id * 2 AND region = 'eu') FROM workq.jobs}),
+	'0', 'added columns in new segments');
+
 my $log = slurp_file($node->logfile);
 unlike($log, qr/PANIC|TRAP|terminated by signal/, 'nothing crashed');
 done_testing();
