@@ -18,6 +18,10 @@ GRANT USAGE ON SCHEMA workq TO PUBLIC;
 CREATE SEQUENCE workq.job_ids AS bigint INCREMENT BY 1000 START 1 MAXVALUE 72057594037926936;
 CREATE SEQUENCE workq.queue_ids AS integer;
 
+/* What is added to a transaction's id to make it a place in the order of
+ * responses.  Each server that uses them sets its own: not to be restored. */
+CREATE SEQUENCE workq.response_base AS bigint MINVALUE -9223372036854775808;
+
 /* A setting that is NULL is inherited from the server's workq.* setting;
  * times are in milliseconds. */
 CREATE TABLE workq.queues (
@@ -155,7 +159,7 @@ CREATE TABLE workq.claims (
 CREATE TABLE workq.responses (
     job_id          bigint      NOT NULL,
     at              timestamptz NOT NULL,
-    writer          xid8,
+    writer          bigint,
     queue_id        integer     NOT NULL,
     attempt         integer     NOT NULL,
     number          integer     NOT NULL,
@@ -960,7 +964,7 @@ RETURNS TABLE(
 AS 'MODULE_PATHNAME', 'workq_responses'
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000;
 COMMENT ON FUNCTION workq_responses(text, text, integer) IS
-'Follows the outcomes of jobs that were given a correlation, of all queues that the current role may monitor: the next ones behind the position after (NULL: from the first), looking at up to max_rows (1 to 100000) of them, those whose correlation begins with correlation_prefix. The order never skips a late commit: outcomes come by the transactions that wrote them, once all earlier transactions have ended, so one that stays open holds the followers up. Keep the position of the last row and give it next time. If the last ones looked at were not wanted, a last row has their position and nothing else (job_id is NULL); no row means there is nothing new. final is false for a retry. result and claim_id are NULL unless the role may claim or manage. Errors: 22023/54000 bad argument.';
+'Follows the outcomes of jobs that were given a correlation, of all queues that the current role may monitor: the next ones behind the position after (NULL: from the first), looking at up to max_rows (1 to 100000) of them, those whose correlation begins with correlation_prefix. The order never skips a late commit: outcomes come by the transactions that wrote them, once all earlier transactions have ended, so one that stays open holds the followers up. Keep the position of the last row and give it next time; it stays good when the database is restored, copied or recovered elsewhere. If the last ones looked at were not wanted, a last row has their position and nothing else (job_id is NULL); no row means there is nothing new. final is false for a retry. result and claim_id are NULL unless the role may claim or manage. Errors: 22023/54000 bad argument.';
 
 CREATE FUNCTION workq_explain(job_id bigint, max_place integer DEFAULT 1000)
 RETURNS TABLE(

@@ -4,11 +4,10 @@
  *	  workq_result: how a job ended; workq_responses: all outcomes, one after
  *	  the other, for whoever follows them.
  *
- * The order is that of the transactions that wrote the responses, by their
- * full ids; what follows is read up to the snapshot's xmin.  All transactions
- * before that have ended, so nothing can come later in front of a position
- * that has been given out: no late commit is skipped.  The price: a writing
- * transaction that stays open, anywhere on the server, holds followers up.
+ * The order is that of the transactions that wrote the responses (order.c);
+ * what follows is read up to the oldest that is still open.  So no late commit
+ * is skipped.  The price: a writing transaction that stays open, anywhere on
+ * the server, holds followers up.
  *
  * Only responses of jobs that were given a correlation have a writer and can be
  * followed: the others are spared its cost.
@@ -20,8 +19,6 @@
  */
 #include "postgres.h"
 
-#include "access/transam.h"
-#include "access/xact.h"
 #include "common/string.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -34,6 +31,7 @@
 #include "compat.h"
 #include "guc.h"
 #include "job.h"
+#include "order.h"
 #include "rowout.h"
 
 PG_FUNCTION_INFO_V1(workq_result);
@@ -125,7 +123,7 @@ arg_position(FunctionCallInfo fcinfo)
 		return pos;
 	given = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	errno = 0;
-	pos.writer = strtou64(given, &end, 10);
+	pos.writer = strtoi64(given, &end, 10);
 	if (errno == 0 && *end == '/')
 		pos.job_id = strtoi64(end + 1, &end, 10);
 	if (errno == 0 && *end == '/')
@@ -158,28 +156,13 @@ compare_responses(const ListCell *a, const ListCell *b)
 }
 
 /*
- * The snapshot's xmin as a full id.
- */
-static uint64
-horizon_of(Snapshot snapshot)
-{
-	FullTransactionId next = ReadNextFullTransactionId();
-	uint32		epoch = EpochFromFullTransactionId(next);
-
-	if (snapshot->xmin > XidFromFullTransactionId(next))
-		epoch--;
-	return U64FromFullTransactionId(FullTransactionIdFromEpochAndXid(epoch,
-																	 snapshot->xmin));
-}
-
-/*
  * The next responses of all segments, in order.
  */
 static List *
 next_responses(WorkqStore *store, WorkqResponsePos after, int limit)
 {
-	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	uint64		horizon = horizon_of(snapshot);
+	int64		horizon;
+	Snapshot	snapshot = workq_order_snapshot(&horizon);
 	List	   *result = NIL;
 	WorkqSegment segment;
 	int64		from = 0;
@@ -234,7 +217,7 @@ workq_responses(PG_FUNCTION_ARGS)
 
 		if (!wanted && lnext(responses, lc) != NULL)
 			continue;
-		workq_put_text(&out, psprintf(UINT64_FORMAT "/" INT64_FORMAT "/%d",
+		workq_put_text(&out, psprintf(INT64_FORMAT "/" INT64_FORMAT "/%d",
 									  response->writer, response->job_id,
 									  response->number));
 		workq_put(&out, Int64GetDatum(response->job_id), wanted);

@@ -30,6 +30,7 @@
 
 #include "compat.h"
 #include "guc.h"
+#include "order.h"
 #include "queue.h"
 #include "sched_int.h"
 #include "store.h"
@@ -38,6 +39,8 @@
 /* this backend's open walks */
 static WorkqWalk *open_walks = NULL;
 
+static WorkqInstance *current = NULL;	/* what we asked for last */
+
 /* ------------------------------------------------------------------------
  * Instances and queues
  * ------------------------------------------------------------------------ */
@@ -45,20 +48,27 @@ static WorkqWalk *open_walks = NULL;
 WorkqInstance *
 workq_sched_instance(void)
 {
-	static WorkqInstance *cached = NULL;
 	Oid			relid;
 
 	do
 	{
 		relid = workq_store_oid(WORKQ_REL_QUEUES);
-		if (cached == NULL || cached->dbid != MyDatabaseId ||
-			cached->relid != relid)
-			cached = &sched_shared->instances[sched_instance_number(MyDatabaseId,
-																	relid, true)];
-		if (!cached->loaded || cached->stale)
-			sched_load(cached);
+		if (current == NULL || current->dbid != MyDatabaseId ||
+			current->relid != relid)
+			current = &sched_shared->instances[sched_instance_number(MyDatabaseId,
+																	 relid, true)];
+		if (!current->loaded || current->stale)
+			sched_load(current);
 	} while (relid != workq_store_oid(WORKQ_REL_QUEUES));
-	return cached;
+	if (current->base_epoch != current->epoch)
+		workq_order_check(current);
+	return current;
+}
+
+WorkqInstance *
+workq_sched_current(void)
+{
+	return current;
 }
 
 int

@@ -30,6 +30,9 @@ extern bool workq_sched_preloaded(void);
  */
 extern WorkqInstance *workq_sched_instance(void);
 
+/* The same, as the verb that runs has got it, and nothing gets loaded. */
+extern WorkqInstance *workq_sched_current(void);
+
 /* ---- queues and lanes ---- */
 
 /*

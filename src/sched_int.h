@@ -49,6 +49,9 @@ struct WorkqInstance
 	LWLock		ids_lock;		/* held across the reservation's flush */
 	int64		id_next;		/* ids_lock */
 	int64		id_end;			/* ids_lock; one past the reserved block */
+	bool		has_base;		/* changes with workq.ready locked, order.c */
+	uint64		base;			/* the same; of the places of responses */
+	uint32		base_epoch;		/* epoch when the base was checked last */
 };
 
 /*

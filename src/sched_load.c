@@ -23,6 +23,7 @@
 #include "utils/memutils.h"
 
 #include "guc.h"
+#include "order.h"
 #include "queue.h"
 #include "sched_int.h"
 #include "store.h"
@@ -221,6 +222,7 @@ sched_load(WorkqInstance *instance)
 	load_table(number, WORKQ_REL_READY);
 	load_table(number, WORKQ_REL_SCHEDULED);
 	load_table(number, WORKQ_REL_HELD);
+	workq_order_load(instance);
 
 
 	LWLockAcquire(&sched_shared->control, LW_EXCLUSIVE);

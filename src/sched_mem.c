@@ -274,6 +274,7 @@ sched_instance_number(Oid dbid, Oid relid, bool make)
 		instance->worker = -1;
 		pg_atomic_write_u64(&instance->worker_until, (uint64) DT_NOBEGIN);
 		instance->id_next = instance->id_end = 0;
+		instance->has_base = false;
 	}
 	LWLockRelease(&sched_shared->control);
 	if (i == WORKQ_MAX_INSTANCES)

@@ -51,6 +51,7 @@ static const char *const names[WORKQ_N_RELATIONS] = {
 	"held",
 	"dedup",
 	"job_ids",
+	"response_base",
 	"ready_order",
 	"leases_pkey",
 	"leases_deadline",

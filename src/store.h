@@ -42,6 +42,7 @@ typedef enum WorkqRelation
 	WORKQ_REL_HELD,
 	WORKQ_REL_DEDUP,
 	WORKQ_REL_JOB_IDS,
+	WORKQ_REL_RESPONSE_BASE,
 	WORKQ_REL_READY_ORDER,		/* indexes */
 	WORKQ_REL_LEASES_PKEY,
 	WORKQ_REL_LEASES_DEADLINE,
@@ -284,7 +285,7 @@ typedef struct WorkqResponse
 	int32		queue_id;
 	int32		attempt;
 	int32		number;			/* of the job's last event before it */
-	uint64		writer;			/* full transaction id; filled in */
+	int64		writer;			/* its place, see order.c; filled in */
 	bool		has_claim;
 	pg_uuid_t	claim_id;
 	const char *outcome;
@@ -350,19 +351,25 @@ extern List *workq_store_responses(WorkqStore *store, int64 job_id);
 /* Where a follower of the responses stands: behind this one. */
 typedef struct WorkqResponsePos
 {
-	uint64		writer;			/* full transaction id */
+	int64		writer;
 	int64		job_id;
 	int32		number;
 } WorkqResponsePos;
 
 /*
- * The responses of one segment behind a position and of transactions before
- * the horizon, in the order (writer, job_id, number), about limit of them: all
- * of a job's responses by one transaction come together.  Seen by the snapshot.
+ * The responses of one segment behind a position and before the horizon, in
+ * the order (writer, job_id, number), about limit of them: all of a job's
+ * responses by one transaction come together.  Seen by the snapshot.
  */
 extern List *workq_store_follow(WorkqStore *store, int64 segment_id,
 								Snapshot snapshot, WorkqResponsePos after,
-								uint64 horizon, int limit);
+								int64 horizon, int limit);
+
+/*
+ * The highest writer in a table of responses, of committed rows and our own;
+ * 0 for none, also when the table has just gone.  Fast, unless a restore has not made the index yet.
+ */
+extern int64 workq_store_last_writer(Oid responses);
 
 extern int	workq_response_cmp(WorkqResponsePos a, WorkqResponsePos b);
 

@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/relation.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
@@ -25,9 +26,9 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
-#include "utils/xid8.h"
 
 #include "compat.h"
+#include "order.h"
 #include "store_int.h"
 
 enum JobColumn
@@ -318,8 +319,7 @@ workq_store_add_response(WorkqStore *store, const WorkqResponse *response)
 	store_set(slot, RESPONSE_JOB_ID, Int64GetDatum(response->job_id));
 	store_set(slot, RESPONSE_AT, TimestampTzGetDatum(response->at));
 	if (response->correlation != NULL)
-		store_set(slot, RESPONSE_WRITER,
-				  FullTransactionIdGetDatum(GetTopFullTransactionId()));
+		store_set(slot, RESPONSE_WRITER, Int64GetDatum(workq_order_place()));
 	store_set(slot, RESPONSE_QUEUE_ID, Int32GetDatum(response->queue_id));
 	store_set(slot, RESPONSE_ATTEMPT, Int32GetDatum(response->attempt));
 	store_set(slot, RESPONSE_NUMBER, Int32GetDatum(response->number));
@@ -381,31 +381,42 @@ begins_with(Relation index, const LogIndex *wanted)
 }
 
 /*
- * An index of a log table.  Every log table has those that are looked for,
- * made with it; an administrator may have added others.
+ * An index of a log table; NULL if there is none.
  */
 static Relation
-open_log_index(Relation rel, const LogIndex *wanted)
+find_log_index(Relation rel, const LogIndex *wanted)
 {
 	List	   *indexes = RelationGetIndexList(rel);
+	Relation	result = NULL;
 	ListCell   *lc;
 
 	foreach(lc, indexes)
 	{
-		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
-
-		if (begins_with(index, wanted))
-		{
-			list_free(indexes);
-			return index;
-		}
-		index_close(index, AccessShareLock);
+		result = index_open(lfirst_oid(lc), AccessShareLock);
+		if (begins_with(result, wanted))
+			break;
+		index_close(result, AccessShareLock);
+		result = NULL;
 	}
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("log table \"%s\" has no index on %s",
-					RelationGetRelationName(rel), wanted->columns)));
-	return NULL;				/* keep compiler quiet */
+	list_free(indexes);
+	return result;
+}
+
+/*
+ * The same for one that every log table has, made with it; an administrator
+ * may have added others.
+ */
+static Relation
+open_log_index(Relation rel, const LogIndex *wanted)
+{
+	Relation	result = find_log_index(rel, wanted);
+
+	if (result == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("log table \"%s\" has no index on %s",
+						RelationGetRelationName(rel), wanted->columns)));
+	return result;
 }
 
 /*
@@ -706,8 +717,7 @@ deform_response(TupleTableSlot *slot)
 	response->job_id = DatumGetInt64(values[RESPONSE_JOB_ID]);
 	response->at = store_get_time(slot, RESPONSE_AT);
 	if (!slot->tts_isnull[RESPONSE_WRITER])
-		response->writer =
-			U64FromFullTransactionId(DatumGetFullTransactionId(values[RESPONSE_WRITER]));
+		response->writer = DatumGetInt64(values[RESPONSE_WRITER]);
 	response->queue_id = DatumGetInt32(values[RESPONSE_QUEUE_ID]);
 	response->attempt = DatumGetInt32(values[RESPONSE_ATTEMPT]);
 	response->number = DatumGetInt32(values[RESPONSE_NUMBER]);
@@ -759,7 +769,7 @@ workq_response_cmp(WorkqResponsePos a, WorkqResponsePos b)
 
 List *
 workq_store_follow(WorkqStore *store, int64 segment_id, Snapshot snapshot,
-				   WorkqResponsePos after, uint64 horizon, int limit)
+				   WorkqResponsePos after, int64 horizon, int limit)
 {
 	Relation	rel = log_table(store, segment_id, WORKQ_REL_RESPONSES)->rel;
 	Relation	index = open_log_index(rel, &by_writer);
@@ -769,11 +779,10 @@ workq_store_follow(WorkqStore *store, int64 segment_id, Snapshot snapshot,
 	IndexScanDesc scan;
 
 	ScanKeyEntryInitialize(&key[0], 0, 1, BTGreaterEqualStrategyNumber,
-						   InvalidOid, InvalidOid, F_XID8GE,
-						   FullTransactionIdGetDatum(FullTransactionIdFromU64(after.writer)));
+						   InvalidOid, InvalidOid, F_INT8GE,
+						   Int64GetDatum(after.writer));
 	ScanKeyEntryInitialize(&key[1], 0, 1, BTLessStrategyNumber, InvalidOid,
-						   InvalidOid, F_XID8LT,
-						   FullTransactionIdGetDatum(FullTransactionIdFromU64(horizon)));
+						   InvalidOid, F_INT8LT, Int64GetDatum(horizon));
 	scan = workq_compat_index_beginscan(rel, index, snapshot, 2);
 	index_rescan(scan, key, 2, NULL, 0);
 	while (index_getnext_slot(scan, ForwardScanDirection, slot))
@@ -783,8 +792,7 @@ workq_store_follow(WorkqStore *store, int64 segment_id, Snapshot snapshot,
 
 		CHECK_FOR_INTERRUPTS();
 		slot_getallattrs(slot);
-		pos.writer =
-			U64FromFullTransactionId(DatumGetFullTransactionId(slot->tts_values[RESPONSE_WRITER]));
+		pos.writer = DatumGetInt64(slot->tts_values[RESPONSE_WRITER]);
 		pos.job_id = DatumGetInt64(slot->tts_values[RESPONSE_JOB_ID]);
 		pos.number = DatumGetInt32(slot->tts_values[RESPONSE_NUMBER]);
 		if (list_length(result) >= limit && last != NULL &&
@@ -796,5 +804,61 @@ workq_store_follow(WorkqStore *store, int64 segment_id, Snapshot snapshot,
 	index_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
 	index_close(index, NoLock);
+	return result;
+}
+
+/*
+ * workq_store_last_writer without an index.
+ */
+static int64
+scan_for_last_writer(Relation rel, TupleTableSlot *slot)
+{
+	TableScanDesc scan = table_beginscan(rel, SnapshotSelf, 0, NULL);
+	int64		result = 0;
+
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		slot_getallattrs(slot);
+		if (!slot->tts_isnull[RESPONSE_WRITER])
+			result = Max(result, DatumGetInt64(slot->tts_values[RESPONSE_WRITER]));
+	}
+	table_endscan(scan);
+	return result;
+}
+
+int64
+workq_store_last_writer(Oid responses)
+{
+	Relation	rel = try_relation_open(responses, AccessShareLock);
+	Relation	index;
+	TupleTableSlot *slot;
+	int64		result = 0;
+
+	if (rel == NULL)
+		return 0;
+	index = find_log_index(rel, &by_writer);
+	slot = table_slot_create(rel, NULL);
+	if (index == NULL)
+		result = scan_for_last_writer(rel, slot);
+	else
+	{
+		ScanKeyData key;
+		IndexScanDesc scan;
+
+		ScanKeyEntryInitialize(&key, 0, 1, BTGreaterStrategyNumber, InvalidOid,
+							   InvalidOid, F_INT8GT, Int64GetDatum(0));
+		scan = workq_compat_index_beginscan(rel, index, SnapshotSelf, 1);
+		index_rescan(scan, &key, 1, NULL, 0);
+		if (index_getnext_slot(scan, BackwardScanDirection, slot))
+		{
+			slot_getallattrs(slot);
+			result = DatumGetInt64(slot->tts_values[RESPONSE_WRITER]);
+		}
+		index_endscan(scan);
+		index_close(index, AccessShareLock);
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	table_close(rel, AccessShareLock);
 	return result;
 }

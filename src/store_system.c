@@ -16,6 +16,7 @@
 #include "catalog/indexing.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_extension.h"
+#include "commands/sequence.h"
 #include "executor/tuptable.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -157,6 +158,25 @@ workq_system_segments(Oid relid, int *n)
 			DatumGetInt64(slot->tts_values[SEGMENT_FROM_JOB_ID]);
 		segment->to_id = DatumGetInt64(slot->tts_values[SEGMENT_TO_JOB_ID]);
 	}
+	ExecDropSingleTupleTableSlot(slot);
+	table_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return result;
+}
+
+bool
+workq_system_sequence(Oid relid, int64 *value)
+{
+	Relation	rel = table_open(relid, AccessShareLock);
+	TableScanDesc scan = table_beginscan(rel, SnapshotAny, 0, NULL);
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	bool		result;
+
+	if (!table_scan_getnextslot(scan, ForwardScanDirection, slot))
+		elog(ERROR, "sequence %u has no row", relid);
+	slot_getallattrs(slot);
+	*value = DatumGetInt64(slot->tts_values[SEQ_COL_LASTVAL - 1]);
+	result = DatumGetBool(slot->tts_values[SEQ_COL_CALLED - 1]);
 	ExecDropSingleTupleTableSlot(slot);
 	table_endscan(scan);
 	table_close(rel, AccessShareLock);

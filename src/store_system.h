@@ -38,4 +38,9 @@ extern bool workq_system_is_ours(Oid extension);
  */
 extern WorkqSegment *workq_system_segments(Oid relid, int *n);
 
+/*
+ * The value of a sequence that only C code sets; false if it has not been set.
+ */
+extern bool workq_system_sequence(Oid relid, int64 *value);
+
 #endif							/* WORKQ_STORE_SYSTEM_H */

@@ -136,6 +136,7 @@ INSERT INTO verbs (v, s) VALUES
     ('INSERT INTO workq.grants', 'INSERT INTO workq.grants SELECT queue_id, 0, ''manage'', 0, now() FROM workq.queues'),
     ('DELETE FROM workq.dedup', 'DELETE FROM workq.dedup WHERE false'),
     ('workq.job_ids', 'TABLE workq.job_ids'),
+    ('workq.response_base', 'TABLE workq.response_base'),
     ('workq.queue_overview', 'TABLE workq.queue_overview'),
     ('workq.active_claims', 'TABLE workq.active_claims'),
     ('workq.held_jobs', 'TABLE workq.held_jobs'),
