@@ -668,12 +668,13 @@ CREATE FUNCTION workq_ack_claim(
     queue text,
     worker text,
     lease interval DEFAULT NULL,
-    max_jobs integer DEFAULT 1)
+    max_jobs integer DEFAULT 1,
+    on_lost text DEFAULT 'error')
 RETURNS SETOF workq.claim
 AS 'MODULE_PATHNAME', 'workq_ack_claim'
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10;
-COMMENT ON FUNCTION workq_ack_claim(uuid[], jsonb[], text, text, interval, integer) IS
-'Acknowledges up to 100000 claims and claims the next jobs, in one call: workq_ack for each of claim_ids with the result in results (as many, or NULL), then workq_claim(queue, worker, lease, max_jobs), whose rows it returns. The claims may be of any queues. A claim that was acknowledged before is fine; one that is lost is an error, and nothing is done. Needs the right to claim. Errors: WQ001 a claim is lost, WQ003 the lease is longer than max_lease, 42704 no such queue, 42501, 22004/22023/22008/54000 bad argument, 2202E arrays of different lengths.';
+COMMENT ON FUNCTION workq_ack_claim(uuid[], jsonb[], text, text, interval, integer, text) IS
+'Acknowledges up to 100000 claims and claims the next jobs, in one call: workq_ack for each of claim_ids with the result in results (as many, or NULL), then workq_claim(queue, worker, lease, max_jobs), whose rows it returns. The claims may be of any queues. A claim that was acknowledged before is fine; one that is lost is an error, and nothing is done, or, if on_lost is report rather than error, a notice with SQLSTATE WQ001, and the rest is done. Needs the right to claim. Errors: WQ001 a claim is lost, WQ003 the lease is longer than max_lease, 42704 no such queue, 42501, 22004/22023/22008/54000 bad argument, 2202E arrays of different lengths.';
 
 CREATE FUNCTION workq_fail(
     claim_id uuid,

@@ -39,6 +39,15 @@ SELECT state, result FROM workq_job(:job);
 SELECT workq_park(:'claim2');
 SELECT pg_temp.try(format('SELECT payload FROM workq_ack_claim(ARRAY[%L]::uuid[], NULL, ''facts'', ''w'')', :'claim2'));
 SELECT payload FROM workq_ack_claim(ARRAY[:'claim']::uuid[], NULL, 'facts', 'w');
+-- who only wants to be told: a notice, and the rest is done
+SELECT workq_enqueue('facts', '4') AS d \gset
+SELECT workq_enqueue('facts', '5') AS e \gset
+SELECT claim_id AS claim4 FROM workq_claim('facts', 'w') \gset
+\set VERBOSITY sqlstate
+SELECT job_id = :e FROM workq_ack_claim(ARRAY[:'claim2', :'claim4']::uuid[], ARRAY['2', '4']::jsonb[], 'facts', 'w', on_lost => 'report');
+\set VERBOSITY terse
+SELECT state, result FROM workq_job(:d);
+SELECT state FROM workq_job(:job2);
 SELECT payload FROM workq_ack_claim('{}', NULL, 'facts', 'w');
 -- a cap slot that the ack frees is used by the claim
 SELECT workq_create_queue('facts cap');
@@ -49,5 +58,5 @@ SELECT payload FROM workq_ack_claim(ARRAY[:'claim']::uuid[], NULL, 'facts cap', 
 -- bad arguments
 SELECT a, pg_temp.try(format('SELECT workq_ack_claim(%s)', a)) FROM unnest(ARRAY['NULL, NULL, ''facts'', ''w''', '''{}'', NULL, NULL, ''w''',
     '''{}'', NULL, ''facts'', NULL', '''{}'', NULL, ''no such'', ''w''', '''{}'', ''{NULL}'', ''facts'', ''w''', '''{NULL}'', NULL, ''facts'', ''w''',
-    '''{}'', NULL, ''facts'', ''w'', ''0''', '''{}'', NULL, ''facts'', ''w'', ''2 days''', '''{}'', NULL, ''facts'', ''w'', NULL, 0']) a;
+    '''{}'', NULL, ''facts'', ''w'', ''0''', '''{}'', NULL, ''facts'', ''w'', ''2 days''', '''{}'', NULL, ''facts'', ''w'', NULL, 0', '''{}'', NULL, ''facts'', ''w'', on_lost => ''maybe''']) a;
 SELECT * FROM workq_check();
