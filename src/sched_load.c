@@ -224,7 +224,6 @@ sched_load(WorkqInstance *instance)
 	load_table(number, WORKQ_REL_HELD);
 	workq_order_load(instance);
 
-
 	LWLockAcquire(&sched_shared->control, LW_EXCLUSIVE);
 	instance->loaded = true;
 	if (instance->epoch == epoch)

@@ -1,7 +1,8 @@
 # A backend is killed under load with synchronous_commit = off, and commits that
 # clients have seen are lost (scenario 26): no job id and no claim id is handed
 # out a second time, no ready job is unknown, and a claim that was lost can do
-# nothing, although its job is held by another one.
+# nothing, although its job is held by another one.  Nor does an outcome come in
+# front of one that a follower has seen and that was lost.
 
 use strict;
 use warnings;
@@ -19,10 +20,10 @@ my $node = workq_node('main',
 
 sub sql { return $node->safe_psql('postgres', @_); }
 
-sql(q{SELECT workq_create_queue('q')});
+sql(q{SELECT workq_create_queue('q'), workq_create_queue('followed')});
 
 my (%job_ids, %claim_ids, %acked);
-my ($lost_jobs, $lost_claims, $lost_acks) = (0, 0, 0);
+my ($lost_jobs, $lost_claims, $lost_acks, $lost_outcomes) = (0, 0, 0, 0);
 my $round = 0;
 my @wrong;
 
@@ -72,6 +73,8 @@ sub crash
 		$s->query_safe(join("\n", map { "SELECT workq_ack('$_');" } @ack));
 		$acks{$_} = 1 foreach @ack;
 	}
+	my $position = $s->query_safe(q{SELECT workq_cancel(workq_enqueue('followed', '1', correlation => 'lost')) \g /dev/null
+		SELECT position FROM workq_responses(max_rows => 100000) ORDER BY at DESC LIMIT 1});
 	kill 'KILL', $walwriter, session_pid($s);
 	wait_for($node, qq{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'workq launcher' AND pid <> $launcher});
 	eval { $s->quit };
@@ -101,6 +104,12 @@ sub crash
 	}
 	sql_fails($node, 'WQ001', "SELECT workq_ack('$lost[0]')", "crash $round: a lost claim is lost") if @lost;
 
+	# a follower who has seen what was lost sees what comes
+	$lost_outcomes += sql(qq{SELECT count(*) = 0 FROM workq.responses WHERE writer = split_part('$position', '/', 1)::bigint}) eq 't';
+	sql(qq{SELECT workq_cancel(workq_enqueue('followed', '1', correlation => 'found $round'))});
+	wait_for($node, qq{SELECT count(*) = 1 FROM workq_responses('$position') WHERE correlation = 'found $round'});
+	pass("crash $round: a follower goes on");
+
 	# new ids
 	foreach my $id (split /\n/, sql(q{SELECT job_id FROM workq_enqueue_batch('q', (SELECT jsonb_agg('{"payload": "after"}'::jsonb) FROM generate_series(1, 1500)))}))
 	{
@@ -112,13 +121,14 @@ sub crash
 }
 
 # something must have been lost for all that to mean anything
-while ($round < 3 || ($round < 10 && !($lost_jobs && $lost_claims && $lost_acks)))
+while ($round < 3 || ($round < 10 && !($lost_jobs && $lost_claims && $lost_acks && $lost_outcomes)))
 {
 	crash();
 }
 cmp_ok($lost_jobs, '>', 0, "enqueued jobs were lost ($lost_jobs)");
 cmp_ok($lost_claims, '>', 0, "claims were lost ($lost_claims)");
 cmp_ok($lost_acks, '>', 0, "acknowledgements were lost ($lost_acks)");
+cmp_ok($lost_outcomes, '>', 0, "outcomes that a follower had seen were lost ($lost_outcomes)");
 
 # every job that is there is known: all are claimed and done
 sql(q{SELECT count(*) FROM workq_release_batch((SELECT array_agg(claim_id) FROM workq.leases))});

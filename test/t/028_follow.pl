@@ -177,6 +177,7 @@ $newer = follows($standby, 'postgres', $newer, 'v', 'on a standby whose primary 
 $standby->append_conf('postgresql.conf', q{primary_conninfo = ''});
 $standby->reload;
 wait_for($old, 'SELECT count(*) = 0 FROM pg_stat_replication');
+$old->safe_psql('postgres', 'SELECT pg_current_xact_id();' x 200);
 respond($old, 'postgres', 'w', 'x', 'y');
 $newer = follows($old, 'postgres', $newer, 'w x y', 'what the standby does not get');
 $old->stop('immediate');
