@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * store_int.h
- *	  What store.c, store_live.c and store_log.c share.
+ *	  What store.c, store_live.c, store_log.c and store_follow.c share.
  *
  *-------------------------------------------------------------------------
  */
@@ -57,6 +57,24 @@ enum DedupColumn
 	DEDUP_KEY,
 	DEDUP_JOB_ID,
 	DEDUP_N
+};
+
+enum ResponseColumn
+{
+	RESPONSE_JOB_ID,
+	RESPONSE_AT,
+	RESPONSE_WRITER,
+	RESPONSE_QUEUE_ID,
+	RESPONSE_ATTEMPT,
+	RESPONSE_NUMBER,
+	RESPONSE_CLAIM_ID,
+	RESPONSE_OUTCOME,
+	RESPONSE_WORKER,
+	RESPONSE_CODE,
+	RESPONSE_MESSAGE,
+	RESPONSE_BODY,
+	RESPONSE_CORRELATION,
+	RESPONSE_N
 };
 
 /*
@@ -138,6 +156,31 @@ extern void store_extra_check(WorkqStore *store, StoreTable *table,
 extern void store_finder_close(StoreFinder *finder);
 extern void store_log_flush(WorkqStore *store);
 extern void store_log_close(WorkqStore *store);
+
+/* A table of the job's segment, open; raises if there is no such segment. */
+extern StoreTable *store_log_table(WorkqStore *store, int64 job_id,
+								   WorkqRelation which);
+
+/* Which index a search needs: the columns it begins with. */
+typedef struct StoreLogIndex
+{
+	const char *columns;		/* for an error */
+	bool		partial;		/* it has not all rows */
+	int			n;
+	AttrNumber	attno[3];
+} StoreLogIndex;
+
+/* An index of a log table, open; NULL if there is none. */
+extern Relation store_log_find_index(Relation rel,
+									 const StoreLogIndex *wanted);
+
+/* The same for one that every log table has, made with it; an administrator may
+ * have added others. */
+extern Relation store_log_open_index(Relation rel,
+									 const StoreLogIndex *wanted);
+
+/* The row of workq.responses in a slot; all is palloc'd. */
+extern WorkqResponse *store_log_response(TupleTableSlot *slot);
 
 /*
  * The next row of an index scan.  The index keeps notes between calls (entries

@@ -14,7 +14,6 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/relation.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
@@ -79,24 +78,6 @@ enum EventColumn
 	EVENT_N
 };
 
-enum ResponseColumn
-{
-	RESPONSE_JOB_ID,
-	RESPONSE_AT,
-	RESPONSE_WRITER,
-	RESPONSE_QUEUE_ID,
-	RESPONSE_ATTEMPT,
-	RESPONSE_NUMBER,
-	RESPONSE_CLAIM_ID,
-	RESPONSE_OUTCOME,
-	RESPONSE_WORKER,
-	RESPONSE_CODE,
-	RESPONSE_MESSAGE,
-	RESPONSE_BODY,
-	RESPONSE_CORRELATION,
-	RESPONSE_N
-};
-
 /* ------------------------------------------------------------------------
  * Segments
  * ------------------------------------------------------------------------ */
@@ -138,8 +119,8 @@ segment_for(WorkqStore *store, int64 job_id)
 	return result;
 }
 
-static StoreTable *
-log_table(WorkqStore *store, int64 job_id, WorkqRelation which)
+StoreTable *
+store_log_table(WorkqStore *store, int64 job_id, WorkqRelation which)
 {
 	StoreSegment *segment = segment_for(store, job_id);
 	StoreTable *table;
@@ -179,7 +160,7 @@ workq_store_hold_segment(WorkqStore *store, int64 job_id)
 {
 	if (segment_for(store, job_id) == NULL)
 		return false;
-	log_table(store, job_id, WORKQ_REL_CLAIMS);
+	store_log_table(store, job_id, WORKQ_REL_CLAIMS);
 	return true;
 }
 
@@ -226,7 +207,7 @@ store_log_close(WorkqStore *store)
 void
 workq_store_add_job(WorkqStore *store, const WorkqJobRow *row)
 {
-	StoreTable *table = log_table(store, row->job_id, WORKQ_REL_JOBS);
+	StoreTable *table = store_log_table(store, row->job_id, WORKQ_REL_JOBS);
 	TupleTableSlot *slot = store_new_row(store, table);
 
 	store_set(slot, JOB_JOB_ID, Int64GetDatum(row->job_id));
@@ -272,7 +253,7 @@ workq_store_event_init(WorkqEvent *event, const char *what,
 void
 workq_store_add_event(WorkqStore *store, const WorkqEvent *event)
 {
-	StoreTable *table = log_table(store, event->job_id, WORKQ_REL_CLAIMS);
+	StoreTable *table = store_log_table(store, event->job_id, WORKQ_REL_CLAIMS);
 	TupleTableSlot *slot = store_new_row(store, table);
 
 	store_set(slot, EVENT_JOB_ID, Int64GetDatum(event->job_id));
@@ -312,8 +293,8 @@ workq_store_add_event(WorkqStore *store, const WorkqEvent *event)
 void
 workq_store_add_response(WorkqStore *store, const WorkqResponse *response)
 {
-	StoreTable *table = log_table(store, response->job_id,
-								  WORKQ_REL_RESPONSES);
+	StoreTable *table = store_log_table(store, response->job_id,
+										WORKQ_REL_RESPONSES);
 	TupleTableSlot *slot = store_new_row(store, table);
 
 	store_set(slot, RESPONSE_JOB_ID, Int64GetDatum(response->job_id));
@@ -339,31 +320,17 @@ workq_store_add_response(WorkqStore *store, const WorkqResponse *response)
  * Reading
  * ------------------------------------------------------------------------ */
 
-/* Which index a search needs: the columns it begins with. */
-typedef struct LogIndex
-{
-	const char *columns;		/* for an error */
-	bool		partial;		/* it has not all rows */
-	int			n;
-	AttrNumber	attno[3];
-} LogIndex;
-
-static const LogIndex by_job = {
+static const StoreLogIndex by_job = {
 	"job_id", false, 1, {JOB_JOB_ID + 1}
 };
 
-static const LogIndex by_event = {
+static const StoreLogIndex by_event = {
 	"job_id, event and number", false, 3,
 	{EVENT_JOB_ID + 1, EVENT_EVENT + 1, EVENT_NUMBER + 1}
 };
 
-/* the responses that somebody may follow: those with a correlation */
-static const LogIndex by_writer = {
-	"writer and job_id", true, 2, {RESPONSE_WRITER + 1, RESPONSE_JOB_ID + 1}
-};
-
 static bool
-begins_with(Relation index, const LogIndex *wanted)
+begins_with(Relation index, const StoreLogIndex *wanted)
 {
 	int			i;
 
@@ -380,11 +347,8 @@ begins_with(Relation index, const LogIndex *wanted)
 	return true;
 }
 
-/*
- * An index of a log table; NULL if there is none.
- */
-static Relation
-find_log_index(Relation rel, const LogIndex *wanted)
+Relation
+store_log_find_index(Relation rel, const StoreLogIndex *wanted)
 {
 	List	   *indexes = RelationGetIndexList(rel);
 	Relation	result = NULL;
@@ -402,14 +366,10 @@ find_log_index(Relation rel, const LogIndex *wanted)
 	return result;
 }
 
-/*
- * The same for one that every log table has, made with it; an administrator
- * may have added others.
- */
-static Relation
-open_log_index(Relation rel, const LogIndex *wanted)
+Relation
+store_log_open_index(Relation rel, const StoreLogIndex *wanted)
 {
-	Relation	result = find_log_index(rel, wanted);
+	Relation	result = store_log_find_index(rel, wanted);
 
 	if (result == NULL)
 		ereport(ERROR,
@@ -425,14 +385,14 @@ open_log_index(Relation rel, const LogIndex *wanted)
  */
 static void
 finder_seek(WorkqStore *store, StoreFinder *finder, Relation rel,
-			const LogIndex *wanted, ScanKey keys, int nkeys)
+			const StoreLogIndex *wanted, ScanKey keys, int nkeys)
 {
 	MemoryContext old;
 
 	if (finder->index == NULL)
 	{
 		old = MemoryContextSwitchTo(store->context);
-		finder->index = open_log_index(rel, wanted);
+		finder->index = store_log_open_index(rel, wanted);
 		finder->slot = table_slot_create(rel, NULL);
 		finder->scan = workq_compat_index_beginscan(rel, finder->index,
 													SnapshotSelf, nkeys);
@@ -471,7 +431,7 @@ seek_job(WorkqStore *store, StoreFinder *finder, WorkqRelation which,
 	ScanKeyData key;
 
 	key_job(&key, job_id);
-	finder_seek(store, finder, log_table(store, job_id, which)->rel, &by_job,
+	finder_seek(store, finder, store_log_table(store, job_id, which)->rel, &by_job,
 				&key, 1);
 }
 
@@ -490,7 +450,7 @@ seek_events(WorkqStore *store, int64 job_id, StrategyNumber strategy,
 	key_job(&keys[0], job_id);
 	key_event(&keys[1], strategy, kind);
 	finder_seek(store, &segment->find_claim,
-				log_table(store, job_id, WORKQ_REL_CLAIMS)->rel, &by_event,
+				store_log_table(store, job_id, WORKQ_REL_CLAIMS)->rel, &by_event,
 				keys, 2);
 	return &segment->find_claim;
 }
@@ -625,8 +585,8 @@ List *
 workq_store_events_after(WorkqStore *store, int64 job_id, const char *kind,
 						 Snapshot snapshot, int32 after, int limit)
 {
-	Relation	rel = log_table(store, job_id, WORKQ_REL_CLAIMS)->rel;
-	Relation	index = open_log_index(rel, &by_event);
+	Relation	rel = store_log_table(store, job_id, WORKQ_REL_CLAIMS)->rel;
+	Relation	index = store_log_open_index(rel, &by_event);
 	TupleTableSlot *slot = table_slot_create(rel, NULL);
 	List	   *result = NIL;
 	ScanKeyData keys[3];
@@ -705,11 +665,8 @@ response_compare(const ListCell *a, const ListCell *b)
 	return (x->number > y->number) - (x->number < y->number);
 }
 
-/*
- * Read a row of workq.responses; all is palloc'd.
- */
-static WorkqResponse *
-deform_response(TupleTableSlot *slot)
+WorkqResponse *
+store_log_response(TupleTableSlot *slot)
 {
 	WorkqResponse *response = palloc0(sizeof(WorkqResponse));
 	Datum	   *values = slot->tts_values;
@@ -748,117 +705,7 @@ workq_store_responses(WorkqStore *store, int64 job_id)
 	store_log_flush(store);
 	seek_job(store, &segment->find_response, WORKQ_REL_RESPONSES, job_id);
 	while ((slot = finder_next(store, &segment->find_response)) != NULL)
-		result = lappend(result, deform_response(slot));
+		result = lappend(result, store_log_response(slot));
 	list_sort(result, response_compare);
-	return result;
-}
-
-/* ------------------------------------------------------------------------
- * Following the responses
- * ------------------------------------------------------------------------ */
-
-int
-workq_response_cmp(WorkqResponsePos a, WorkqResponsePos b)
-{
-	if (a.writer != b.writer)
-		return a.writer < b.writer ? -1 : 1;
-	if (a.job_id != b.job_id)
-		return a.job_id < b.job_id ? -1 : 1;
-	return (a.number > b.number) - (a.number < b.number);
-}
-
-List *
-workq_store_follow(WorkqStore *store, int64 segment_id, Snapshot snapshot,
-				   WorkqResponsePos after, int64 horizon, int limit)
-{
-	Relation	rel = log_table(store, segment_id, WORKQ_REL_RESPONSES)->rel;
-	Relation	index = open_log_index(rel, &by_writer);
-	TupleTableSlot *slot = table_slot_create(rel, NULL);
-	List	   *result = NIL;
-	ScanKeyData key[2];
-	IndexScanDesc scan;
-
-	ScanKeyEntryInitialize(&key[0], 0, 1, BTGreaterEqualStrategyNumber,
-						   InvalidOid, InvalidOid, F_INT8GE,
-						   Int64GetDatum(after.writer));
-	ScanKeyEntryInitialize(&key[1], 0, 1, BTLessStrategyNumber, InvalidOid,
-						   InvalidOid, F_INT8LT, Int64GetDatum(horizon));
-	scan = workq_compat_index_beginscan(rel, index, snapshot, 2);
-	index_rescan(scan, key, 2, NULL, 0);
-	while (index_getnext_slot(scan, ForwardScanDirection, slot))
-	{
-		WorkqResponsePos pos;
-		const WorkqResponse *last = result == NIL ? NULL : llast(result);
-
-		CHECK_FOR_INTERRUPTS();
-		slot_getallattrs(slot);
-		pos.writer = DatumGetInt64(slot->tts_values[RESPONSE_WRITER]);
-		pos.job_id = DatumGetInt64(slot->tts_values[RESPONSE_JOB_ID]);
-		pos.number = DatumGetInt32(slot->tts_values[RESPONSE_NUMBER]);
-		if (list_length(result) >= limit && last != NULL &&
-			(last->writer != pos.writer || last->job_id != pos.job_id))
-			break;
-		if (workq_response_cmp(pos, after) > 0)
-			result = lappend(result, deform_response(slot));
-	}
-	index_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
-	index_close(index, NoLock);
-	return result;
-}
-
-/*
- * workq_store_last_writer without an index.
- */
-static int64
-scan_for_last_writer(Relation rel, TupleTableSlot *slot)
-{
-	TableScanDesc scan = table_beginscan(rel, SnapshotSelf, 0, NULL);
-	int64		result = 0;
-
-	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
-	{
-		CHECK_FOR_INTERRUPTS();
-		slot_getallattrs(slot);
-		if (!slot->tts_isnull[RESPONSE_WRITER])
-			result = Max(result, DatumGetInt64(slot->tts_values[RESPONSE_WRITER]));
-	}
-	table_endscan(scan);
-	return result;
-}
-
-int64
-workq_store_last_writer(Oid responses)
-{
-	Relation	rel = try_relation_open(responses, AccessShareLock);
-	Relation	index;
-	TupleTableSlot *slot;
-	int64		result = 0;
-
-	if (rel == NULL)
-		return 0;
-	index = find_log_index(rel, &by_writer);
-	slot = table_slot_create(rel, NULL);
-	if (index == NULL)
-		result = scan_for_last_writer(rel, slot);
-	else
-	{
-		ScanKeyData key;
-		IndexScanDesc scan;
-
-		ScanKeyEntryInitialize(&key, 0, 1, BTGreaterStrategyNumber, InvalidOid,
-							   InvalidOid, F_INT8GT, Int64GetDatum(0));
-		scan = workq_compat_index_beginscan(rel, index, SnapshotSelf, 1);
-		index_rescan(scan, &key, 1, NULL, 0);
-		if (index_getnext_slot(scan, BackwardScanDirection, slot))
-		{
-			slot_getallattrs(slot);
-			result = DatumGetInt64(slot->tts_values[RESPONSE_WRITER]);
-		}
-		index_endscan(scan);
-		index_close(index, AccessShareLock);
-	}
-	ExecDropSingleTupleTableSlot(slot);
-	table_close(rel, AccessShareLock);
 	return result;
 }
