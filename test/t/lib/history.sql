@@ -4,14 +4,24 @@
 -- on (WorkqHistory.pm does), in a database that has all its segments.
 --
 -- A claim ends exactly once, or holds a lease.  "failed" with a deadline is a
--- failure with on_fail => 'hold_lease': the lease's end is the claim's.
+-- failure with on_fail => 'hold_lease': the lease's end is the claim's.  "failed"
+-- followed by a verdict is one that the error map has turned into it.
 --
 WITH
 claimed AS (
     SELECT * FROM workq.claims WHERE event = 'claimed'
 ),
+mapped AS (
+    SELECT f.job_id, f.claim_id, f.number
+      FROM workq.claims f JOIN workq.claims v ON v.job_id = f.job_id AND v.claim_id = f.claim_id AND v.number = f.number + 1
+     WHERE f.event = 'failed' AND f.decision = 'mapped' AND v.event IN ('business_error', 'status')
+),
+events AS (
+    SELECT * FROM workq.claims c
+     WHERE NOT EXISTS (SELECT FROM mapped m WHERE m.job_id = c.job_id AND m.number = c.number)
+),
 ends AS (
-    SELECT * FROM workq.claims
+    SELECT * FROM events
      WHERE event IN ('acked', 'business_error', 'status', 'released', 'expired', 'parked')
         OR (event = 'failed' AND deadline IS NULL)
 ),
@@ -29,6 +39,14 @@ attempts AS (
     SELECT job_id, count(*) AS claims, min(attempt) AS first, max(attempt) AS last,
         count(DISTINCT attempt) AS different
       FROM claimed GROUP BY job_id
+),
+last_event AS (
+    SELECT DISTINCT ON (job_id) * FROM workq.claims ORDER BY job_id, number DESC
+),
+-- events that a response goes with, and what it says
+verdicts (event, outcome) AS (
+    VALUES ('acked', 'succeeded'), ('business_error', 'error'), ('status', 'status'),
+           ('dead', 'dead'), ('cancelled', 'cancelled'), ('purged', 'purged')
 ),
 existing AS (
     -- jobs of a queue that was dropped are neither live nor done
@@ -81,17 +99,30 @@ SELECT 'live and done', job_id, place FROM live JOIN final USING (job_id)
 UNION ALL
 SELECT 'in more than one live table', job_id, string_agg(place, ', ') FROM live GROUP BY job_id HAVING count(*) > 1
 UNION ALL
+SELECT 'place and last event differ', job_id, format('%s, but %s', place, coalesce(e.event, 'no event'))
+  FROM live l LEFT JOIN last_event e USING (job_id)
+ WHERE NOT CASE place
+       WHEN 'ready' THEN e.event IS NULL OR e.event IN ('released', 'failed', 'expired', 'unparked', 'requeued')
+       WHEN 'scheduled' THEN e.event IS NULL OR (e.event IN ('released', 'failed', 'unparked') AND e.due IS NOT NULL)
+       WHEN 'leased' THEN e.event IN ('claimed', 'renewed', 'progress', 'checkpoint', 'cancel_requested') OR (e.event = 'failed' AND e.deadline IS NOT NULL)
+       ELSE e.event IN ('parked', 'dead') END
+UNION ALL
 SELECT 'live but not in the log', job_id, place FROM live WHERE job_id NOT IN (SELECT job_id FROM workq.jobs)
 UNION ALL
 SELECT 'live with another number of attempts than claims', job_id, format('%s: %s and %s', place, attempt, coalesce(claims, 0))
   FROM live LEFT JOIN attempts USING (job_id) WHERE attempt <> coalesce(claims, 0)
 UNION ALL
 SELECT 'outcomes and responses differ', coalesce(e.job_id, r.job_id), format('claim %s: %s outcomes, %s responses', coalesce(e.claim_id, r.claim_id), coalesce(e.n, 0), coalesce(r.n, 0))
-  FROM (SELECT job_id, claim_id, count(*) AS n FROM workq.claims WHERE event IN ('acked', 'failed', 'business_error', 'status') GROUP BY 1, 2) e
+  FROM (SELECT job_id, claim_id, count(*) AS n FROM events WHERE event IN ('acked', 'failed', 'business_error', 'status') GROUP BY 1, 2) e
   FULL JOIN (SELECT job_id, claim_id, count(*) AS n FROM workq.responses o
                 WHERE claim_id IS NOT NULL      -- none: cancelled or purged while nobody held it
                   AND NOT EXISTS (SELECT FROM workq.claims x WHERE x.job_id = o.job_id AND x.claim_id = o.claim_id AND x.at = o.at AND x.event IN ('expired', 'released', 'parked'))
                 GROUP BY 1, 2) r USING (job_id, claim_id)
+ WHERE e.n IS DISTINCT FROM r.n
+UNION ALL
+SELECT 'verdicts and responses differ', coalesce(e.job_id, r.job_id), format('%s: %s events, %s responses', outcome, coalesce(e.n, 0), coalesce(r.n, 0))
+  FROM (SELECT job_id, outcome, count(*) AS n FROM workq.claims JOIN verdicts USING (event) GROUP BY 1, 2) e
+  FULL JOIN (SELECT job_id, outcome, count(*) AS n FROM workq.responses WHERE outcome <> 'retry' GROUP BY 1, 2) r USING (job_id, outcome)
  WHERE e.n IS DISTINCT FROM r.n
 UNION ALL
 SELECT 'failures not as many as failed and expired', l.job_id, format('%s: %s and %s', l.place, l.failures, coalesce(f.n, 0))
