@@ -1,10 +1,11 @@
-# Fair share and caps with many sessions: scenarios 18 to 21, 23 and 24.
+# Fair share and caps with many sessions: scenarios 18 to 21, 23, 24 and 45.
 
 use strict;
 use warnings;
 use IPC::Run;
 use WorkqTest;
 use Test::More;
+use Time::HiRes qw(usleep);
 
 my $node = workq_node('main', 'log_statement = none');
 my $dir = PostgreSQL::Test::Utils::tempdir();
@@ -46,6 +47,33 @@ sub pgbench
 	return IPC::Run::start(
 		[ 'pgbench', '-n', '-h', $node->host, '-p', $node->port, '-f', $file, @options, 'postgres' ],
 		\$in, '>&', \$out);
+}
+
+# Run these pgbenchs, again and again, until so many of their sessions have been
+# killed.
+sub run_killing
+{
+	my ($victims, $start) = @_;
+	my $killer = session($node);
+	my $killed = 0;
+	my $runs = 0;
+
+	while ($killed < $victims && $runs++ < 20)
+	{
+		my @running = $start->();
+
+		while (grep { $_->pumpable } @running)
+		{
+			$killed += $killer->query_safe(q{SELECT count(pg_terminate_backend(pid)) FROM
+				(SELECT pid FROM pg_stat_activity WHERE application_name = 'pgbench' ORDER BY random() LIMIT 1) x}) if $killed < $victims;
+			usleep(100_000);
+			$_->pump_nb foreach grep { $_->pumpable } @running;
+		}
+		$_->finish foreach @running;
+	}
+	$killer->quit;
+	wait_for($node, q{SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgbench'}, '0');
+	return is($killed, $victims, "$killed sessions were killed in $runs runs");
 }
 
 sub shares
@@ -113,7 +141,7 @@ END $$});
 # ------------------------------------------------------------------------
 
 make_queue('caps', q{strategy => 'drr', max_concurrent_per_key => 3}, map { $_ => 3000 } qw(a b c d));
-my @clients = map { pgbench('work', q{CALL work('caps')}, '-c', '4', '-T', '8') } 1 .. 8;
+sql('CREATE TABLE stop ()');
 my $observer = session($node);
 start_query($observer, q{DO $$
 DECLARE
@@ -121,33 +149,26 @@ DECLARE
 	worst bigint := 0;
 	looks int := 0;
 BEGIN
-	WHILE clock_timestamp() < now() + interval '7 s' LOOP
+	WHILE NOT EXISTS (SELECT FROM stop) LOOP
 		SELECT max(n) INTO most FROM (SELECT count(*) AS n FROM workq.leases GROUP BY queue_id, lane) x;
 		worst := greatest(worst, most);
 		looks := looks + 1;
 	END LOOP;
-	RAISE WARNING 'worst % in % looks', worst, looks > 0;
+	RAISE WARNING 'worst % in % looks', worst, looks > 10;
 END $$});
-
-# kill one of each pgbench's sessions, after the observer has begun
-my $killed = 0;
-wait_until(sub {
-	$killed += sql(q{SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity
-		WHERE application_name = 'pgbench' ORDER BY random() LIMIT 1) x});
-	return $killed >= 12;
-}, 'sessions to kill');
+run_killing(8, sub { return map { pgbench('work', q{CALL work('caps')}, '-c', '8', '-t', '200') } 1 .. 8 });
+sql('INSERT INTO stop DEFAULT VALUES');
 my ($out, $err) = end_query($observer);
 like($err, qr/worst [123] in t/, 'no more than 3 leases of a key, whenever somebody looks');
-$_->finish foreach @clients;
-wait_for($node, q{SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgbench'}, '0');
 check_clean('caps');
-is(sql(q{SELECT sum(in_flight) = (SELECT count(*) FROM workq.leases) FROM workq.scheduler_keys WHERE queue = 'caps'}),
-	't', 'in flight are the leases') if sql(q{SELECT count(*) FROM workq.leases}) > 0;
+sql(q{SELECT count(*) FROM workq_claim('caps', 'w', '1 day', max_jobs => 4)});
+is( sql(q{SELECT sum(in_flight) = (SELECT count(*) FROM workq.leases), sum(in_flight) BETWEEN 1 AND 12
+	FROM workq.scheduler_keys WHERE queue = 'caps'}), 't|t', 'in flight are the leases');
 $observer->quit;
 
 # the same in fifo
 make_queue('fifo', q{max_concurrent_per_key => 1}, a => 500, b => 500);
-@clients = map { pgbench('fifo', q{CALL work('fifo')}, '-c', '4', '-t', '100') } 1 .. 2;
+my @clients = map { pgbench('fifo', q{CALL work('fifo')}, '-c', '4', '-t', '100') } 1 .. 2;
 my $worst = 0;
 wait_until(sub {
 	my $n = sql(q{SELECT max(n) FROM (SELECT count(*) AS n FROM workq.leases l JOIN workq.queues q USING (queue_id)
@@ -192,8 +213,9 @@ for my $strategy ('drr', 'fifo')
 # 20. A random half rolls back
 # ------------------------------------------------------------------------
 
-make_queue('half', q{strategy => 'drr', weights => 'a:3', starvation_age => '0'}, a => 14_000, b => 6000);
-pgbench('half', q{CALL half('half')}, '-c', '32', '-t', '1000')->finish;
+make_queue('half', q{strategy => 'drr', weights => 'a:3', starvation_age => '0'}, a => 40_000, b => 14_000);
+# enough claims that chance stays far below 5 %
+run_killing(3, sub { return pgbench('half', q{CALL half('half')}, '-c', '32', '-t', '1000') });
 my %n = shares('served');
 my $total = $n{a} + $n{b};
 note("of $total, a has $n{a}");
@@ -230,6 +252,29 @@ wait_until(sub {
 is(sql(q{SELECT count(*) FROM workq.responses r JOIN workq.queues q USING (queue_id) WHERE q.name = 'all' AND outcome = 'succeeded'}),
 	'900', 'all jobs are served, once each');
 check_clean('all');
+
+# ------------------------------------------------------------------------
+# 45. Eight clients, SERIALIZABLE
+# ------------------------------------------------------------------------
+
+make_queue('serializable', q{strategy => 'drr', max_concurrent_per_key => 4}, map { $_ => 200 } 'a' .. 'e');
+my ($told, $nothing) = ('', '');
+{
+	local $ENV{PGOPTIONS} = '-c default_transaction_isolation=serializable';
+	my $file = "$dir/serializable.sql";
+
+	PostgreSQL::Test::Utils::append_to_file($file, q{
+BEGIN;
+SELECT workq_enqueue('serializable', '{}', tenant => 'f');
+SELECT workq_ack(claim_id) FROM workq_claim('serializable', 'w', '1 day');
+COMMIT;
+});
+	IPC::Run::run([ 'pgbench', '-n', '-h', $node->host, '-p', $node->port, '-f', $file, '-c', '8', '-t', '100', 'postgres' ],
+		\$nothing, '>&', \$told);
+}
+unlike($told, qr/could not serialize|40001|ERROR|number of failed transactions: [1-9]/, 'SERIALIZABLE transactions do not fail because of each other');
+is(sql(q{SELECT count(*) FROM workq.responses JOIN workq.queues USING (queue_id) WHERE name = 'serializable' AND outcome = 'succeeded'}),
+	'800', 'each has acked a job');
 
 # ------------------------------------------------------------------------
 # 24. Restarts in the middle of a round
