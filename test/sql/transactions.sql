@@ -25,15 +25,17 @@ END $$;
 SET lock_timeout = '20s';
 -- everything that is live in a queue, and what memory says of it
 CREATE FUNCTION pg_temp.live(queue text) RETURNS text LANGUAGE sql AS $$
-    SELECT format('ready %s scheduled %s leased %s held %s keys %s log %s/%s/%s, memory %s %s %s %s',
+    SELECT format('ready %s scheduled %s leased %s held %s keys %s log %s/%s/%s, memory %s %s %s %s, queue %s %s',
         (SELECT string_agg(job_id || '@' || extract(epoch FROM ready_since), ' ' ORDER BY job_id) FROM workq.ready WHERE queue_id = q.queue_id),
         (SELECT string_agg(job_id || '@' || extract(epoch FROM ready_since), ' ' ORDER BY job_id) FROM workq.scheduled WHERE queue_id = q.queue_id),
-        (SELECT string_agg(claim_id || '@' || extract(epoch FROM deadline) || '/' || flags || '/' || failures, ' ' ORDER BY job_id) FROM workq.leases WHERE queue_id = q.queue_id),
+        (SELECT string_agg(claim_id || '@' || extract(epoch FROM deadline) || '/' || flags || '/' || failures || '/' || events, ' ' ORDER BY job_id) FROM workq.leases WHERE queue_id = q.queue_id),
         (SELECT string_agg(job_id::text, ' ' ORDER BY job_id) FROM workq.held WHERE queue_id = q.queue_id),
         (SELECT string_agg(dedup_key || '=' || job_id, ' ' ORDER BY job_id) FROM workq.dedup WHERE queue_id = q.queue_id),
         (SELECT count(*) FROM workq.jobs WHERE queue_id = q.queue_id),
         (SELECT count(*) FROM workq.claims WHERE queue_id = q.queue_id),
-        (SELECT count(*) FROM workq.responses WHERE queue_id = q.queue_id), o.ready, o.scheduled, o.leased, o.held)
+        (SELECT count(*) FROM workq.responses WHERE queue_id = q.queue_id), o.ready, o.scheduled, o.leased, o.held, q,
+        (SELECT string_agg(x, ' ' ORDER BY x) FROM (SELECT k::text FROM workq.keys k WHERE queue_id = q.queue_id UNION ALL SELECT m::text FROM workq.error_map m WHERE queue_id = q.queue_id
+            UNION ALL SELECT g::text FROM workq.grants g WHERE queue_id = q.queue_id UNION ALL SELECT concat_ws('/', version, event) FROM workq.policies p WHERE p.queue = q.name) s (x)))
       FROM workq.queues q JOIN workq.queue_overview o ON o.queue = q.name WHERE q.name = live.queue
 $$;
 
@@ -46,6 +48,9 @@ INSERT INTO j SELECT 'leased ' || n, workq_enqueue('tx', to_jsonb(n), 'high', de
 UPDATE j SET c = claim_id FROM workq_claim('tx', 'w', '1 h', max_jobs => 5) WHERE job_id = id;
 INSERT INTO j SELECT 'dead ' || n, workq_enqueue('tx', to_jsonb(n), 'high', max_attempts => 1) FROM generate_series(1, 2) n;
 SELECT workq_fail(claim_id) FROM workq_claim('tx', 'w', max_jobs => 2);
+INSERT INTO j SELECT 'parked ' || n, workq_enqueue('tx', to_jsonb(n), 'high', dedup_key => 'parked ' || n) FROM generate_series(1, 2) n;
+SELECT workq_park(claim_id) FROM workq_claim('tx', 'w', max_jobs => 2);
+SELECT workq_map_error('tx', 'MAPPED', 'error') > 0, workq_grant('tx', 'public', 'monitor');
 SELECT ready, scheduled, leased, held FROM workq.queue_overview WHERE queue = 'tx';
 
 -- one statement for each verb, with what it returns
@@ -61,10 +66,27 @@ INSERT INTO verbs (statement) VALUES
     ($$SELECT payload FROM workq_claim('tx', 'w')$$),
     ($$SELECT count(*) FROM workq_claim('tx', 'w', max_jobs => 38)$$),
     ($$SELECT count(*) FROM workq_claim('tx', 'w', max_jobs => 100)$$),
+    ($$SELECT count(*) FROM workq_claim_any(ARRAY['tx'], 'w', max_jobs => 100)$$),
     ($$SELECT workq_renew(pg_temp.c('leased 1'), '2 h') > now()$$),
     ($$SELECT count(*) FROM workq_renew_batch(ARRAY[pg_temp.c('leased 1'), pg_temp.c('leased 2')], '2 h')$$),
+    ($$SELECT workq_progress(pg_temp.c('leased 1'), '"p"') > 0$$),
+    ($$SELECT count(*) FROM workq_progress_batch(ARRAY[pg_temp.c('leased 1'), pg_temp.c('leased 2')], ARRAY['1', '2']::jsonb[])$$),
+    ($$SELECT workq_checkpoint(pg_temp.c('leased 1'), 'step', '"r"')$$),
+    ($$SELECT count(*) FROM workq_checkpoint_batch(ARRAY[pg_temp.c('leased 1'), pg_temp.c('leased 2')], ARRAY['a', 'b'])$$),
     ($$SELECT workq_ack(pg_temp.c('leased 1'), '"r"')$$),
     ($$SELECT count(*) FROM workq_ack_batch(ARRAY[pg_temp.c('leased 1'), pg_temp.c('leased 2')])$$),
+    ($$SELECT payload FROM workq_ack_claim(ARRAY[pg_temp.c('leased 1')], NULL, 'tx', 'w')$$),
+    ($$SELECT workq_report_error(pg_temp.c('leased 1'), 'E', 'm')$$),
+    ($$SELECT count(*) FROM workq_report_error_batch(ARRAY[pg_temp.c('leased 1'), pg_temp.c('leased 2')], ARRAY['E', 'F'])$$),
+    ($$SELECT workq_report_status(pg_temp.c('leased 2'), '"s"')$$),
+    ($$SELECT count(*) FROM workq_report_status_batch(ARRAY[pg_temp.c('leased 1'), pg_temp.c('leased 2')], ARRAY['1', '2']::jsonb[])$$),
+    ($$SELECT workq_park(pg_temp.c('leased 2'), 'p')$$),
+    ($$SELECT count(*) FROM workq_park_batch(ARRAY[pg_temp.c('leased 1'), pg_temp.c('leased 2')])$$),
+    ($$SELECT workq_unpark(pg_temp.id('parked 1'), '"new"')$$),
+    ($$SELECT workq_unpark(pg_temp.id('parked 1'), NULL, '1 h')$$),
+    ($$SELECT count(*) FROM workq_unpark_batch(ARRAY[pg_temp.id('parked 1'), pg_temp.id('parked 2')])$$),
+    ($$SELECT workq_cancel(pg_temp.id('parked 1'))$$),
+    ($$SELECT workq_fail(pg_temp.c('leased 3'), 'MAPPED')$$),
     ($$SELECT workq_fail(pg_temp.c('leased 3'), 'F')$$),
     ($$SELECT workq_fail(pg_temp.c('leased 3'), 'F', retry_in => '0')$$),
     ($$SELECT workq_fail(pg_temp.c('leased 3'), 'F', on_fail => 'hold_lease')$$),
@@ -84,10 +106,19 @@ INSERT INTO verbs (statement) VALUES
     ($$SELECT workq_create_queue('tx new queue')$$),
     ($$SELECT workq_configure('tx', max_lease => '1 h') > 0$$),
     ($$SELECT workq_set_key('tx', 'k', 3) > 0$$),
+    ($$SELECT workq_map_error('tx', 'NEW', 'dead') > 0$$),
+    ($$SELECT workq_unmap_error('tx', 'MAPPED')$$),
     ($$SELECT workq_reset('tx', 'max_lease') > 0$$),
     ($$SELECT workq_pause('tx', enqueue => true)$$),
+    ($$SELECT workq_pause('tx') AND workq_resume('tx')$$),
     ($$SELECT workq_grant('tx', 'public', 'claim')$$),
+    ($$SELECT workq_revoke('tx', 'public', 'monitor')$$),
     ($$SELECT workq_drop_queue('tx', confirm => true)$$);
+-- all functions but those that only look
+SELECT proname FROM pg_proc WHERE proname LIKE 'workq\_%' AND pronamespace = 'public'::regnamespace AND prokind = 'f'
+   AND proname NOT IN ('workq_job', 'workq_explain', 'workq_result', 'workq_responses', 'workq_stream', 'workq_checkpoints', 'workq_claim_policy', 'workq_check')
+   AND proname NOT LIKE 'workq_scheduler%' AND proname NOT LIKE 'workq_metrics%'
+   AND NOT EXISTS (SELECT FROM verbs WHERE statement LIKE '%' || replace(proname, '_', '\_') || '(%') ORDER BY 1;
 CREATE TEMP TABLE before AS SELECT pg_temp.live('tx') AS live;
 -- what was left of something that was undone: must be nothing
 CREATE FUNCTION pg_temp.trace() RETURNS SETOF text LANGUAGE sql AS $$

@@ -161,6 +161,8 @@ sql('INSERT INTO stop DEFAULT VALUES');
 my ($out, $err) = end_query($observer);
 like($err, qr/worst [123] in t/, 'no more than 3 leases of a key, whenever somebody looks');
 check_clean('caps');
+# those of killed sessions run out
+wait_for($node, 'SELECT count(*) FROM workq.leases', '0');
 sql(q{SELECT count(*) FROM workq_claim('caps', 'w', '1 day', max_jobs => 4)});
 is( sql(q{SELECT sum(in_flight) = (SELECT count(*) FROM workq.leases), sum(in_flight) BETWEEN 1 AND 12
 	FROM workq.scheduler_keys WHERE queue = 'caps'}), 't|t', 'in flight are the leases');
