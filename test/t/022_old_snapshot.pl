@@ -121,6 +121,22 @@ $producer->query_safe('COMMIT');
 sql(q{CALL claims('late commit', 700)});
 flat('late commit');
 
+# many producers, and each commits long after it enqueued: at any moment some
+# have jobs with lower ids and times than what was claimed last
+my @producers = map { session($node) } 1 .. 5;
+sql(q{SELECT count(*) FROM workq_claim('q', 'y', max_jobs => 10000)});
+my $late = q{SELECT count(*) FROM workq_enqueue_batch('q', (SELECT jsonb_agg('{"payload": "late"}'::jsonb) FROM generate_series(1, 40)))};
+$_->query_safe("BEGIN; $late") foreach @producers;
+for my $turn (0 .. 39)
+{
+	$producers[ $turn % 5 ]->query_safe("COMMIT; BEGIN; $late");
+	sql(q{CALL claims('late commits', 40)});
+}
+flat('late commits');
+$_->query_safe('COMMIT') foreach @producers;
+is(sql(q{SELECT count(*) FROM workq_claim('q', 'y', max_jobs => 10000)}), '200', 'what is claimed last is all that is left');
+$_->quit foreach @producers;
+
 # all priorities at once, and releases that keep their place
 sql(q{SELECT count(*) FROM workq_claim('q', 'y', max_jobs => 10000)});
 enqueue(700, $_) foreach 'low', 'normal', 'high';

@@ -1,4 +1,5 @@
-# Fair share and caps with many sessions: scenarios 18 to 21, 23, 24 and 45.
+# Fair share and caps with many sessions: scenarios 18 to 21, 23, 24, 40
+# and 45.
 
 use strict;
 use warnings;
@@ -210,6 +211,49 @@ for my $strategy ('drr', 'fifo')
 	cmp_ok($full, '<=', 1.5 * $only, "$strategy: $full pages, $only without a");
 	$s->quit;
 }
+
+# ------------------------------------------------------------------------
+# 40. Many debtors: the pages that a claim looks at
+# ------------------------------------------------------------------------
+
+my %debt;
+
+sql(q{CREATE PROCEDURE take(q text, n int) LANGUAGE plpgsql AS $$
+BEGIN
+	WHILE n > 0 LOOP
+		PERFORM FROM workq_claim(q, 'w', '1 day', max_jobs => least(n, 100));
+		COMMIT;
+		n := n - 100;
+	END LOOP;
+END $$});
+for my $n (10, 10_000)
+{
+	my $queue = "debt $n";
+	my $s = session($node);
+	my @pages;
+
+	# the heavy key keeps the round open while the others are served once in
+	# their turn, and once more because they starve: then each owes a round
+	make_queue($queue, q{strategy => 'drr', weights => 'heavy:1000000', starvation_age => '30 min'}, heavy => 1000 + 2 * $n);
+	sql(qq{SELECT count(*) FROM workq_enqueue_batch('$queue',
+		(SELECT jsonb_agg(jsonb_build_object('payload', j, 'tenant', i::text)) FROM generate_series(1, $n) i, generate_series(1, 3) j))});
+	$s->query_safe("CALL take('$queue', 2 * $n + 1)");
+	$s->query_safe("SET workq.clock_offset = '1 h'; CALL take('$queue', $n + 1)");
+	is($s->query_safe("SELECT count(*) FROM workq_scheduler_keys('$queue', 100000) WHERE deficit = -1"), $n, "$n keys owe a round");
+	$s->query_safe(q{SET workq.clock_offset = '3 h'});
+	for my $claim (1 .. 25)
+	{
+		my $plan = $s->query_safe("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT tenant FROM workq_claim('$queue', 'w', '1 day')");
+
+		push @pages, $plan =~ /"Shared Hit Blocks": (\d+)/ ? $1 : die $plan;
+	}
+	is($s->query_safe(qq{SELECT count(DISTINCT fairness_key), min(fairness_key), min(decision) FROM (SELECT c.* FROM workq.claims c JOIN workq.queues USING (queue_id)
+		WHERE name = '$queue' AND event = 'claimed' ORDER BY at DESC LIMIT 25) c}), '1|heavy|fair-share', 'they wait, however long');
+	$debt{$n} = (sort { $a <=> $b } @pages)[12];
+	$s->quit;
+}
+cmp_ok($debt{10_000}, '<=', 1.5 * $debt{10}, "a claim reads $debt{10_000} pages among 10,000 debtors, $debt{10} among 10");
+check_clean('debtors');
 
 # ------------------------------------------------------------------------
 # 20. A random half rolls back
