@@ -6,20 +6,7 @@ CREATE DATABASE workq_regress_extension;
 \set from :DBNAME
 \c workq_regress_extension
 
--- Run a statement; its result, or its error with everything it says.
-CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    result text; state text; message text; detail text; hint text;
-BEGIN
-    EXECUTE statement INTO result;
-    RETURN coalesce(result, 'NULL');
-EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT,
-        detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-    RETURN state || ': ' || message
-        || coalesce(E'\n  detail: ' || nullif(detail, ''), '')
-        || coalesce(E'\n  hint: ' || nullif(hint, ''), '');
-END $$;
+\i sql/include/try.sql
 
 \pset format unaligned
 \pset tuples_only on

@@ -6,15 +6,7 @@
 \pset format unaligned
 \pset tuples_only on
 
-CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    result text;
-BEGIN
-    EXECUTE statement INTO result;
-    RETURN coalesce(result, 'NULL');
-EXCEPTION WHEN OTHERS THEN
-    RETURN SQLSTATE || ': ' || regexp_replace(SQLERRM, '[0-9a-f]{8}-[0-9a-f-]{27}', 'ID');
-END $$;
+\i sql/include/try.sql
 
 SELECT workq_create_queue('facts');
 SELECT workq_enqueue('facts', '1', max_attempts => 2) AS a \gset
@@ -37,7 +29,7 @@ SELECT :'payload';
 SELECT state, result FROM workq_job(:job);
 -- a lost one: nothing is done; a repeated one is fine
 SELECT workq_park(:'claim2');
-SELECT pg_temp.try(format('SELECT payload FROM workq_ack_claim(ARRAY[%L]::uuid[], NULL, ''facts'', ''w'')', :'claim2'));
+SELECT pg_temp.try_briefly(format('SELECT payload FROM workq_ack_claim(ARRAY[%L]::uuid[], NULL, ''facts'', ''w'')', :'claim2'));
 SELECT payload FROM workq_ack_claim(ARRAY[:'claim']::uuid[], NULL, 'facts', 'w');
 -- who only wants to be told: a notice, and the rest is done
 SELECT workq_enqueue('facts', '4') AS d \gset
@@ -56,7 +48,7 @@ SELECT count(*) FROM workq_enqueue_batch('facts cap', '[{"payload": 1, "tenant":
 SELECT claim_id AS claim FROM workq_claim('facts cap', 'w', max_jobs => 2) \gset
 SELECT payload FROM workq_ack_claim(ARRAY[:'claim']::uuid[], NULL, 'facts cap', 'w', max_jobs => 2);
 -- bad arguments
-SELECT a, pg_temp.try(format('SELECT workq_ack_claim(%s)', a)) FROM unnest(ARRAY['NULL, NULL, ''facts'', ''w''', '''{}'', NULL, NULL, ''w''',
+SELECT a, pg_temp.try_briefly(format('SELECT workq_ack_claim(%s)', a)) FROM unnest(ARRAY['NULL, NULL, ''facts'', ''w''', '''{}'', NULL, NULL, ''w''',
     '''{}'', NULL, ''facts'', NULL', '''{}'', NULL, ''no such'', ''w''', '''{}'', ''{NULL}'', ''facts'', ''w''', '''{NULL}'', NULL, ''facts'', ''w''',
     '''{}'', NULL, ''facts'', ''w'', ''0''', '''{}'', NULL, ''facts'', ''w'', ''2 days''', '''{}'', NULL, ''facts'', ''w'', NULL, 0', '''{}'', NULL, ''facts'', ''w'', on_lost => ''maybe''']) a;
 SELECT * FROM workq_check();

@@ -6,15 +6,7 @@
 \pset format unaligned
 \pset tuples_only on
 
-CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    result text;
-BEGIN
-    EXECUTE statement INTO result;
-    RETURN coalesce(result, 'NULL');
-EXCEPTION WHEN OTHERS THEN
-    RETURN SQLSTATE || ': ' || SQLERRM;
-END $$;
+\i sql/include/try.sql
 
 -- from here on; transactions of others that are open hold us up for a moment
 CREATE PROCEDURE pg_temp.quiet() LANGUAGE plpgsql AS $$
@@ -77,7 +69,7 @@ SELECT count(*) FROM workq_responses(:'start', 'wf-4') WHERE job_id IS NOT NULL;
 CREATE ROLE regress_follow;
 SET ROLE regress_follow;
 SELECT count(job_id) FROM workq_responses(:'start');
-SELECT replace(pg_temp.try(format('SELECT workq_result(%s)', :a)), 'job ' || :'a', 'job N');
+SELECT replace(pg_temp.try_briefly(format('SELECT workq_result(%s)', :a)), 'job ' || :'a', 'job N');
 RESET ROLE;
 SELECT workq_grant('follow', 'regress_follow', 'monitor');
 SET ROLE regress_follow;
@@ -88,7 +80,7 @@ SELECT workq_revoke('follow', 'regress_follow', 'monitor');
 DROP ROLE regress_follow;
 
 -- bad arguments
-SELECT p, pg_temp.try(format('SELECT workq_responses(%L)', p)) FROM unnest(ARRAY['', 'x', '1', '1/2', '1/2/3/4', '-1/0/0', '1/2/', '99999999999999999999999/1/1']) p;
-SELECT pg_temp.try('SELECT workq_responses(NULL, '''')'), pg_temp.try('SELECT workq_responses(NULL, NULL, 0)'), pg_temp.try('SELECT workq_responses(max_rows => 100001)');
-SELECT pg_temp.try('SELECT workq_result(NULL)'), pg_temp.try('SELECT workq_result(0)');
+SELECT p, pg_temp.try_briefly(format('SELECT workq_responses(%L)', p)) FROM unnest(ARRAY['', 'x', '1', '1/2', '1/2/3/4', '-1/0/0', '1/2/', '99999999999999999999999/1/1']) p;
+SELECT pg_temp.try_briefly('SELECT workq_responses(NULL, '''')'), pg_temp.try_briefly('SELECT workq_responses(NULL, NULL, 0)'), pg_temp.try_briefly('SELECT workq_responses(max_rows => 100001)');
+SELECT pg_temp.try_briefly('SELECT workq_result(NULL)'), pg_temp.try_briefly('SELECT workq_result(0)');
 SELECT * FROM workq_check();

@@ -6,16 +6,7 @@
 \pset format unaligned
 \pset tuples_only on
 
--- Run a statement; its result, or its SQLSTATE and message.
-CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    result text;
-BEGIN
-    EXECUTE statement INTO result;
-    RETURN coalesce(result, 'NULL');
-EXCEPTION WHEN OTHERS THEN
-    RETURN SQLSTATE || ': ' || regexp_replace(SQLERRM, '[0-9a-f]{8}-[0-9a-f-]{27}', 'ID');
-END $$;
+\i sql/include/try.sql
 -- Enqueue one job and claim it.
 CREATE FUNCTION pg_temp.one(q text, VARIADIC opts text[] DEFAULT '{}') RETURNS uuid LANGUAGE plpgsql AS $$
 BEGIN
@@ -43,10 +34,10 @@ SELECT pg_temp.responses(:job);
 SELECT count(*) FROM workq_claim('report', 'w1');
 SELECT count(*) FROM workq.dedup WHERE job_id = :job;
 -- another outcome is not accepted any more
-SELECT pg_temp.try(format('SELECT workq_ack(%L)', :'claim'));
-SELECT pg_temp.try(format('SELECT workq_report_status(%L, ''1'')', :'claim'));
-SELECT pg_temp.try(format('SELECT workq_fail(%L)', :'claim'));
-SELECT pg_temp.try(format('SELECT workq_park(%L)', :'claim'));
+SELECT pg_temp.try_briefly(format('SELECT workq_ack(%L)', :'claim'));
+SELECT pg_temp.try_briefly(format('SELECT workq_report_status(%L, ''1'')', :'claim'));
+SELECT pg_temp.try_briefly(format('SELECT workq_fail(%L)', :'claim'));
+SELECT pg_temp.try_briefly(format('SELECT workq_park(%L)', :'claim'));
 SELECT workq_report_status(:'claim', '1', on_lost => 'report');
 
 -- a status
@@ -60,7 +51,7 @@ SELECT pg_temp.responses(:job);
 
 -- bad arguments
 SELECT pg_temp.one('report') AS claim \gset
-SELECT a, pg_temp.try(format(a, :'claim')) FROM unnest(ARRAY[
+SELECT a, pg_temp.try_briefly(format(a, :'claim')) FROM unnest(ARRAY[
     'SELECT workq_report_error(NULL, ''E'')',
     'SELECT workq_report_error(%L, NULL)',
     'SELECT workq_report_error(%L, '''')',
@@ -103,7 +94,7 @@ SELECT workq_park(:'claim', 'again');
 SELECT state, attempt, failures, worker FROM workq_job(:job);
 SELECT state, reason, payload FROM workq.held_jobs WHERE job_id = :job;
 SELECT workq_enqueue('report', '{}', dedup_key => 'k2') = :job;
-SELECT pg_temp.try(format('SELECT workq_renew(%L)', :'claim'));
+SELECT pg_temp.try_briefly(format('SELECT workq_renew(%L)', :'claim'));
 SELECT count(*) FROM workq_claim('report', 'w1');
 -- with another payload
 SELECT workq_unpark(:job, '{"answer": 42}');
@@ -147,8 +138,8 @@ DECLARE
     claim uuid := pg_temp.one('report');
     id bigint := (SELECT max(job_id) FROM workq.jobs);
 BEGIN
-    RETURN concat_ws(E'\n  ', verb, workq_cancel(id, 'stop'), pg_temp.try(format('SELECT workq_renew(%L)', claim)),
-        pg_temp.try(format('SELECT workq_%s', format(verb, claim))), pg_temp.try(format('SELECT workq_%s', format(verb, claim))),
+    RETURN concat_ws(E'\n  ', verb, workq_cancel(id, 'stop'), pg_temp.try_briefly(format('SELECT workq_renew(%L)', claim)),
+        pg_temp.try_briefly(format('SELECT workq_%s', format(verb, claim))), pg_temp.try_briefly(format('SELECT workq_%s', format(verb, claim))),
         pg_temp.story(id), pg_temp.responses(id), (SELECT state FROM workq_job(id)));
 END $$;
 SELECT pg_temp.after_cancel(v)
@@ -176,7 +167,7 @@ SELECT count(*) FROM workq_enqueue_batch('report batch', '[{"payload": 1}, {"pay
 SELECT array_agg(claim_id ORDER BY job_id DESC) AS claims, array_agg(job_id ORDER BY job_id DESC) AS jobs FROM workq_claim('report batch', 'w', max_jobs => 4) \gset
 SELECT ord, status, sqlstate, deadline FROM workq_report_error_batch((:'claims'::uuid[])[1:1] || (:'claims'::uuid[])[1:1], '{A,B}', '{m,NULL}', ARRAY['1', NULL]::jsonb[]);
 SELECT ord, status, sqlstate, deadline FROM workq_report_status_batch((:'claims'::uuid[])[1:2], ARRAY['1', '2']::jsonb[]);
-SELECT pg_temp.try(format('SELECT status FROM workq_report_status_batch(%L, ARRAY[''1'', ''2'']::jsonb[], ''error'')', (:'claims'::uuid[])[1:2]));
+SELECT pg_temp.try_briefly(format('SELECT status FROM workq_report_status_batch(%L, ARRAY[''1'', ''2'']::jsonb[], ''error'')', (:'claims'::uuid[])[1:2]));
 SELECT ord, status, sqlstate, deadline FROM workq_park_batch((:'claims'::uuid[])[2:4], 'later');
 SELECT ord, status, sqlstate FROM workq_unpark_batch((:'jobs'::bigint[])[3:4] || 0::bigint || (:'jobs'::bigint[])[1:1], ARRAY['30', NULL, NULL, NULL]::jsonb[]);
 SELECT payload FROM workq_claim('report batch', 'w', max_jobs => 4) ORDER BY job_id;
@@ -189,14 +180,14 @@ SELECT workq_grant('report', 'regress_report_worker', 'claim');
 SELECT pg_temp.one('report') AS claim \gset
 SELECT max(job_id) AS job FROM workq.jobs \gset
 SET ROLE regress_report_other;
-SELECT pg_temp.try(format('SELECT workq_report_error(%L, ''E'')', :'claim'));
-SELECT pg_temp.try(format('SELECT workq_report_status(%L, ''1'')', :'claim'));
-SELECT pg_temp.try(format('SELECT workq_park(%L)', :'claim'));
-SELECT pg_temp.try(format('SELECT status FROM workq_park_batch(ARRAY[%L]::uuid[])', :'claim'));
+SELECT pg_temp.try_briefly(format('SELECT workq_report_error(%L, ''E'')', :'claim'));
+SELECT pg_temp.try_briefly(format('SELECT workq_report_status(%L, ''1'')', :'claim'));
+SELECT pg_temp.try_briefly(format('SELECT workq_park(%L)', :'claim'));
+SELECT pg_temp.try_briefly(format('SELECT status FROM workq_park_batch(ARRAY[%L]::uuid[])', :'claim'));
 SET ROLE regress_report_worker;
 SELECT workq_park(:'claim');
-SELECT pg_temp.try(format('SELECT workq_unpark(%s)', :job));
-SELECT pg_temp.try(format('SELECT status FROM workq_unpark_batch(''{%s}'')', :job));
+SELECT pg_temp.try_briefly(format('SELECT workq_unpark(%s)', :job));
+SELECT pg_temp.try_briefly(format('SELECT status FROM workq_unpark_batch(''{%s}'')', :job));
 RESET ROLE;
 SELECT workq_unpark(:job);
 SELECT workq_revoke('report', 'regress_report_worker', 'claim');

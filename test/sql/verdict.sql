@@ -6,15 +6,7 @@
 \pset format unaligned
 \pset tuples_only on
 
-CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    result text;
-BEGIN
-    EXECUTE statement INTO result;
-    RETURN coalesce(result, 'NULL');
-EXCEPTION WHEN OTHERS THEN
-    RETURN SQLSTATE || ': ' || regexp_replace(SQLERRM, '[0-9a-f]{8}-[0-9a-f-]{27}', 'ID');
-END $$;
+\i sql/include/try.sql
 -- Fail a job with these codes one after the other, each time at once when it
 -- is due; what came of each.
 CREATE FUNCTION pg_temp.fails(q text, codes text[], retry jsonb DEFAULT NULL, arg text DEFAULT '') RETURNS SETOF text LANGUAGE plpgsql AS $$
@@ -104,13 +96,13 @@ SELECT workq_purge('verdict', confirm => true, scheduled => true);
 SELECT options FROM workq.jobs WHERE options IS NOT NULL AND queue_id = (SELECT queue_id FROM workq.queues WHERE name = 'verdict') ORDER BY job_id;
 
 -- bad policies
-SELECT r, pg_temp.try(format('SELECT workq_enqueue(''verdict'', ''{}'', retry => %L)', r)) FROM unnest(ARRAY[
+SELECT r, pg_temp.try_briefly(format('SELECT workq_enqueue(''verdict'', ''{}'', retry => %L)', r)) FROM unnest(ARRAY[
     '[]', '"fixed"', 'null', '{"kind": "linear"}', '{"kind": 1}', '{"delay": 1}', '{"base": -1}', '{"base": "-1 s"}', '{"base": "1 month"}',
     '{"base": "soon"}', '{"base": 1.5}', '{"base": true}', '{"cap": "25 days"}', '{"factor": 0}', '{"factor": 101}', '{"factor": "2"}',
     '{"jitter": 101}', '{"jitter": -1}', '{"max_attempts": 0}', '{"max_attempts": 1000001}']) r;
-SELECT pg_temp.try($$SELECT workq_enqueue('verdict', '{}', max_attempts => 3, retry => '{"max_attempts": 3}')$$);
-SELECT pg_temp.try($$SELECT workq_enqueue_batch('verdict', '[{"payload": 1, "retry": {"kind": "x"}}]')$$);
-SELECT c, pg_temp.try(format('SELECT workq_configure(''verdict'', %s)', c)) FROM unnest(ARRAY['retry_kind => ''x''', 'retry_factor => 0',
+SELECT pg_temp.try_briefly($$SELECT workq_enqueue('verdict', '{}', max_attempts => 3, retry => '{"max_attempts": 3}')$$);
+SELECT pg_temp.try_briefly($$SELECT workq_enqueue_batch('verdict', '[{"payload": 1, "retry": {"kind": "x"}}]')$$);
+SELECT c, pg_temp.try_briefly(format('SELECT workq_configure(''verdict'', %s)', c)) FROM unnest(ARRAY['retry_kind => ''x''', 'retry_factor => 0',
     'retry_factor => 101', 'retry_jitter => -1', 'retry_jitter => 101', 'trust => ''nobody''']) c;
 
 -- the map: the first rule that matches holds
@@ -134,7 +126,7 @@ SELECT workq_enqueue('verdict', '{}', dedup_key => 'k') AS job \gset
 SELECT claim_id AS claim FROM workq_claim('verdict', 'w') \gset
 SELECT workq_fail(:'claim', 'HTTP_404');
 SELECT workq_fail(:'claim', 'HTTP_404');
-SELECT pg_temp.try(format('SELECT workq_report_status(%L, ''1'')', :'claim'));
+SELECT pg_temp.try_briefly(format('SELECT workq_report_status(%L, ''1'')', :'claim'));
 SELECT event, reason FROM workq.claims WHERE job_id = :job ORDER BY number;
 SELECT state, outcome, result, failures FROM workq_job(:job);
 SELECT count(*) FROM workq.dedup WHERE job_id = :job;
@@ -160,18 +152,18 @@ ROLLBACK;
 SELECT * FROM pg_temp.fails('verdict', '{OTHER}');
 
 -- bad rules
-SELECT a, pg_temp.try(format('SELECT workq_map_error(%s)', a)) FROM unnest(ARRAY[
+SELECT a, pg_temp.try_briefly(format('SELECT workq_map_error(%s)', a)) FROM unnest(ARRAY[
     'NULL, ''E'', ''dead''', '''no such'', ''E'', ''dead''', '''verdict'', NULL, ''dead''', '''verdict'', '''', ''dead''',
     '''verdict'', repeat(''E'', 256), ''dead''', '''verdict'', ''E\'', ''dead''', '''verdict'', ''E'', NULL', '''verdict'', ''E'', ''drop''',
     '''verdict'', ''E'', ''dead'', code => ''F''', '''verdict'', ''E'', ''status'', code => ''F''', '''verdict'', ''E'', ''dead'', value => ''1''',
     '''verdict'', ''E'', ''retry'', value => ''1''', '''verdict'', ''E'', ''error'', retry => ''{}''', '''verdict'', ''E'', ''retry'', retry => ''[]''',
     '''verdict'', ''E'', ''retry'', retry => ''{"x": 1}''', '''verdict'', ''E'', ''dead'', place => 0', '''verdict'', ''E'', ''dead'', place => 101']) a;
-SELECT pg_temp.try($$SELECT workq_map_error('verdict', 'E\\', 'dead') > 1$$);
+SELECT pg_temp.try_briefly($$SELECT workq_map_error('verdict', 'E\\', 'dead') > 1$$);
 SELECT workq_unmap_error('verdict', 'E\\');
-SELECT pg_temp.try('SELECT workq_unmap_error(''verdict'', NULL)'), pg_temp.try('SELECT workq_unmap_error(NULL, ''E'')'), pg_temp.try('SELECT workq_unmap_error(''no such'', ''E'')');
+SELECT pg_temp.try_briefly('SELECT workq_unmap_error(''verdict'', NULL)'), pg_temp.try_briefly('SELECT workq_unmap_error(NULL, ''E'')'), pg_temp.try_briefly('SELECT workq_unmap_error(''no such'', ''E'')');
 SELECT workq_create_queue('verdict full');
 SELECT count(workq_map_error('verdict full', 'E' || i, 'dead')) FROM generate_series(1, 100) i;
-SELECT pg_temp.try($$SELECT workq_map_error('verdict full', 'F', 'dead')$$);
+SELECT pg_temp.try_briefly($$SELECT workq_map_error('verdict full', 'F', 'dead')$$);
 SELECT workq_map_error('verdict full', 'E50', 'error') > 1;
 SELECT workq_drop_queue('verdict full', confirm => true);
 SELECT count(*) FROM workq.error_map m WHERE NOT EXISTS (SELECT FROM workq.queues q WHERE q.queue_id = m.queue_id);
@@ -183,8 +175,8 @@ SELECT workq_claim_policy(:'claim');
 SELECT workq_configure('verdict', trust => 'worker') > 1;
 SELECT workq_claim_policy(:'claim');
 SELECT workq_fail(:'claim', 'FATAL');
-SELECT pg_temp.try(format('SELECT workq_claim_policy(%L)', :'claim')), workq_claim_policy(:'claim', on_lost => 'report');
-SELECT pg_temp.try('SELECT workq_claim_policy(NULL)'), pg_temp.try(format('SELECT workq_claim_policy(%L, ''no'')', :'claim'));
+SELECT pg_temp.try_briefly(format('SELECT workq_claim_policy(%L)', :'claim')), workq_claim_policy(:'claim', on_lost => 'report');
+SELECT pg_temp.try_briefly('SELECT workq_claim_policy(NULL)'), pg_temp.try_briefly(format('SELECT workq_claim_policy(%L, ''no'')', :'claim'));
 SELECT workq_cancel(:job);
 CALL pg_temp.many('verdict', '{FATAL,HTTP_404,S1}');
 CALL pg_temp.many('verdict', '{FATAL,FATAL,FATAL}', '{"kind": "none", "max_attempts": 3}', ', ''5 s''');

@@ -5,18 +5,7 @@
 \pset format unaligned
 \pset tuples_only on
 \pset null NULL
-CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    result text; detail text; hint text;
-BEGIN
-    EXECUTE statement INTO result;
-    RETURN coalesce(result, 'NULL');
-EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-    RETURN SQLSTATE || ': ' || SQLERRM
-        || coalesce(E'\n  detail: ' || nullif(detail, ''), '')
-        || coalesce(E'\n  hint: ' || nullif(hint, ''), '');
-END $$;
+\i sql/include/try.sql
 SELECT workq_create_queue('wait a'), workq_create_queue('wait b'), workq_create_queue('wait c');
 
 -- nothing comes: the time runs out, and not before
