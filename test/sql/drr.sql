@@ -174,7 +174,8 @@ SELECT workq_set_key('drr 14', 'a', weight => 1000);
 CALL serve('drr 14', 100);
 SELECT (SELECT count(*) FROM regexp_matches(sequence('drr 14', 100), 'b', 'g')) <= 1 AS at_most_one;
 
--- 15. Weight 0: no selection, no promotion; raised, claimable at once.
+-- 15. Weight 0: no selection, no promotion; raised, claimable at once; and
+-- lowered again.
 SELECT make('drr 15', 'a:0', 1, '1 min');
 SET workq.clock_offset = '-2 h';
 SELECT fill('drr 15', 'a', 2), fill('drr 15', 'b', 2);
@@ -183,9 +184,18 @@ CALL serve('drr 15', 5);
 SELECT sequence('drr 15');
 SELECT workq_configure('drr 15', weights => 'a:1');
 CALL serve('drr 15', 1);
+SELECT sequence('drr 15');
 SELECT workq_set_key('drr 15', 'a', weight => 0);
 CALL serve('drr 15', 1);
+SELECT sequence('drr 15');
 SELECT workq_set_key('drr 15', 'a');
+CALL serve('drr 15', 1);
+SELECT sequence('drr 15');
+SELECT fill('drr 15', 'a', 1);
+SELECT workq_configure('drr 15', weights => '', default_weight => 0);
+CALL serve('drr 15', 1);
+SELECT sequence('drr 15');
+SELECT workq_configure('drr 15', default_weight => 1);
 CALL serve('drr 15', 1);
 SELECT sequence('drr 15');
 
@@ -289,14 +299,17 @@ CALL ack_all('drr 39b');
 CALL serve('drr 39b', 12);
 SELECT sequence('drr 39b', 12) ~ 'new' AS within_two_passes;
 
--- 50. After a pause: no promotions.  A run_at in the past: no jump, not starving.
-SELECT make('drr 50', '', 1, '5 min');
+-- 50. After a pause: no promotions; it is a's turn, though b and c were served
+-- longer ago.  A run_at in the past: no jump, not starving.
+SELECT make('drr 50', 'a:4', 1, '5 min');
 SET workq.clock_offset = '-2 h';
-SELECT fill('drr 50', t, 5) FROM unnest(ARRAY['a', 'b', 'c']) t;
+SELECT fill('drr 50', t, 8) FROM unnest(ARRAY['a', 'b', 'c']) t;
+CALL serve('drr 50', 3);
 SELECT workq_pause('drr 50');
 SET workq.clock_offset = '-1 h';
 SELECT workq_resume('drr 50');
 CALL serve('drr 50', 6);
+SELECT sequence('drr 50');
 SELECT DISTINCT decision FROM served WHERE queue = 'drr 50';
 SELECT workq_enqueue('drr 50', '1', tenant => 'd', run_at => '2000-01-01 00:00+00') > 0 AS enqueued;
 CALL serve('drr 50', 2);

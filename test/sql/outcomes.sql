@@ -165,6 +165,22 @@ END $$;
 SELECT state, attempt, failures, claim_id FROM workq_job(:j);
 SELECT event, count(*) FROM workq.claims WHERE job_id = :j GROUP BY event ORDER BY event;
 
+-- taken back by the background worker, it keeps its place (49)
+SELECT * FROM pg_temp.one('outcomes place') \gset
+SELECT workq_enqueue('outcomes place', '"behind"') > 0;
+UPDATE workq.leases SET deadline = now() WHERE job_id = :j;
+DO $$
+BEGIN
+    FOR i IN 1..1500 LOOP
+        PERFORM 1 FROM workq.leases l JOIN workq.queues q USING (queue_id) WHERE q.name = 'outcomes place';
+        EXIT WHEN NOT FOUND;
+        PERFORM pg_sleep(0.02);
+        COMMIT;
+    END LOOP;
+END $$;
+SELECT pg_temp.state(:j);
+SELECT job_id = :j AS first_again, attempt, failures FROM workq_claim('outcomes place', 'w2');
+
 -- hold_lease: charged, but left leased until the lease runs out
 SELECT * FROM pg_temp.one('outcomes hold') \gset
 SELECT workq_fail(:'c', 'HOLD', on_fail => 'hold_lease');
