@@ -140,6 +140,9 @@ sub unexpected
 }
 
 my $killer = session($node);
+
+# who is gone already is told in a warning
+$killer->query_safe(q{SET client_min_messages = error});
 my $kills = 0;
 my @wrong;
 my $end = time() + $seconds;

@@ -169,6 +169,9 @@ sub start_pgbench
 my @kinds = qw(acked business_error status failed released parked unparked
   expired dead requeued cancelled cancel_requested renewed progress checkpoint);
 my $killer = session($node);
+
+# who is gone already is told in a warning
+$killer->query_safe(q{SET client_min_messages = error});
 my $follower = session($node);
 my ($kills, $rounds, $rare) = (0, 0, '');
 my @wrong;

@@ -59,6 +59,8 @@ sub run_killing
 	my $killed = 0;
 	my $runs = 0;
 
+	# who is gone already is told in a warning
+	$killer->query_safe(q{SET client_min_messages = error});
 	while ($killed < $victims && $runs++ < 20)
 	{
 		my @running = $start->();
