@@ -70,6 +70,7 @@ typedef struct Claim
 	bool		offered_again;	/* our own rows, in this call */
 	bool		paused;
 	bool		exhausted;		/* nothing can be had any more */
+	bool		hid;			/* for a moment, jobs from others' looks */
 } Claim;
 
 /* One call. */
@@ -453,7 +454,10 @@ take_best(Claim *claim, ClaimLane *lane, const WorkqSelection *selection,
 		if (result == WORKQ_TAKEN && !*moved)
 			workq_store_row(best->cursor, job);
 		else if (result != WORKQ_TAKEN && *moved)
+		{
 			workq_sched_move_back(claim->queue, selection, claim->now);
+			claim->hid = true;
+		}
 	}
 	leave_head(lane, best->cursor, best->priority, best->pos, result);
 	return result;
@@ -659,8 +663,10 @@ set_aside(Claim *claim, int lane)
 {
 	WorkqWalk  *aside = workq_sched_set_aside(claim->queue, lane);
 
-	if (aside != NULL)
-		claim->aside = lappend(claim->aside, aside);
+	if (aside == NULL)
+		return;
+	claim->aside = lappend(claim->aside, aside);
+	claim->hid = true;
 }
 
 /*
@@ -708,7 +714,7 @@ claim_offered(Claim *claim)
 		lane_take(claim, lane, &selection, &job, &promoted, &moved);
 	if (result != TURN_TAKEN)
 	{
-		workq_sched_undo(claim->queue, &selection, claim->now);
+		claim->hid |= workq_sched_undo(claim->queue, &selection, claim->now);
 		if (result == TURN_EMPTY)
 			lane_retire(claim, lane);
 		else
@@ -728,6 +734,7 @@ claim_offered(Claim *claim)
 	if (!grant(claim, &job, &selection, promoted))
 	{
 		workq_sched_unreserve(claim->queue, selection.lane, claim->now);
+		claim->hid = true;
 		workq_xact_last()->kind = WORKQ_CHANGE_READY_TAKE;
 		set_apart(claim, &job);
 	}
@@ -760,7 +767,7 @@ take_directly(Claim *claim, WorkqCursor *cursor, WorkqWalk *walk,
 			workq_walk_pass(walk, pos);
 			return true;
 		}
-		workq_sched_undo(claim->queue, selection, claim->now);
+		claim->hid |= workq_sched_undo(claim->queue, selection, claim->now);
 	}
 	else
 		taken = WORKQ_LOCKED;	/* it stays where it is */
@@ -831,7 +838,8 @@ claim_due(Claim *claim)
 						  job.lane, &selection) &&
 			!grant(claim, &job, &selection, aged))
 		{
-			workq_sched_undo(claim->queue, &selection, claim->now);
+			claim->hid |= workq_sched_undo(claim->queue, &selection,
+										   claim->now);
 			set_apart(claim, &job);
 		}
 	}
@@ -883,7 +891,8 @@ claim_expired(Claim *claim)
 		(void) rank_of(claim, lease.job.priority, lease.job.since, &aged);
 		if (!grant(claim, &lease.job, &selection, aged))
 		{
-			workq_sched_undo(claim->queue, &selection, claim->now);
+			claim->hid |= workq_sched_undo(claim->queue, &selection,
+										   claim->now);
 			set_apart(claim, &lease.job);
 		}
 	}
@@ -1081,6 +1090,21 @@ claim_open(Claim *claim, WorkqInstance *instance)
 }
 
 /*
+ * What an attempt means to those that wait for the queue.  While we held a
+ * place that we gave back, or had set a lane aside, they may have looked, seen
+ * nothing and gone to sleep.  So one of them looks again, unless we do; and
+ * when we leave with a job, then after all.
+ */
+static void
+claim_tell(WorkqWait *wait, const Claim *claim)
+{
+	if (claim->hid && !workq_wait_looks_again(claim->queue))
+		workq_sched_wait_pass_on(claim->queue);
+	else if (claim->got > 0 && !claim->hid)
+		wait->served[wait->n_served++] = claim->queue;
+}
+
+/*
  * One attempt to claim.
  */
 static bool
@@ -1116,10 +1140,7 @@ claim_attempt(WorkqWait *wait)
 	}
 	workq_store_close(store);
 	for (i = 0; i < call->n; i++)
-	{
-		if (call->claim[i].got > 0)
-			wait->served[wait->n_served++] = call->claim[i].queue;
-	}
+		claim_tell(wait, &call->claim[i]);
 	return call->got > 0;
 }
 
@@ -1143,7 +1164,9 @@ claim_call(FunctionCallInfo fcinfo, ClaimCall *call)
 	wait.attempt = claim_attempt;
 	wait.arg = call;
 	if (workq_wait_run(&wait, us))
-		workq_wait_claimed();
+		workq_wait_claimed(wait.served, wait.n_served);
+	else
+		workq_wait_tried(wait.set.queue, wait.set.n);
 }
 
 Datum

@@ -549,8 +549,6 @@ workq_sched_put_back(WorkqWalk *aside, TimestampTz now)
 	LWLockAcquire(&sched_queues[aside->queue].lock, LW_EXCLUSIVE);
 	sched_lanes[aside->lane].pins--;
 	workq_policy_lane_ready(&policy, aside->lane, now, now);
-	if (!workq_sched_wait_entered())
-		sched_wait_wake_chain(&sched_queues[aside->queue]);
 	LWLockRelease(&sched_queues[aside->queue].lock);
 	pfree(aside);
 }
@@ -857,19 +855,23 @@ workq_sched_select_lane(int queue, const char *key, TimestampTz now,
 /*
  * The selection's change is the last one: nothing was done with it.
  */
-void
+bool
 workq_sched_undo(int queue, const WorkqSelection *selection, TimestampTz now)
 {
 	SchedQueue *q = &sched_queues[queue];
 	WorkqPolicy policy = sched_policy(q);
+	bool		freed;
 
 	LWLockAcquire(&q->lock, LW_EXCLUSIVE);
 	workq_policy_undo(&policy, &selection->turn, now);
 	sched_count_undo(q, &selection->turn, selection->window);
 	sched_lanes[selection->lane].pins--;
 	q->counters.selected--;
+	freed = workq_policy_cap(&policy, selection->lane) > 0 &&
+		workq_policy_eligible(&policy, selection->lane);
 	LWLockRelease(&q->lock);
 	workq_xact_drop_last();
+	return freed;
 }
 
 /*

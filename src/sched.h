@@ -106,8 +106,12 @@ typedef struct WorkqSelection
 extern bool workq_sched_select(int queue, TimestampTz now,
 							   WorkqSelection *selection);
 
-/* The look found nothing: give the turn back. */
-extern void workq_sched_undo(int queue, const WorkqSelection *selection,
+/*
+ * The look found nothing: give the turn back.  Returns whether a place under a
+ * cap was given back with it: meanwhile others may have looked and found the
+ * lane at its cap.
+ */
+extern bool workq_sched_undo(int queue, const WorkqSelection *selection,
 							 TimestampTz now);
 
 /* The turn led to a row that is no job: it is not in flight after all. */
@@ -200,6 +204,7 @@ extern bool workq_sched_set_heads(WorkqLook *look,
 /*
  * Take a lane out of the turns for a moment, though rows are there, and put
  * it back.  In between it may be offered by a change.  It is pinned meanwhile.
+ * Who looked meanwhile did not see it: the caller is to see to that.
  * NULL: it is no lane of the queue any more.
  */
 extern WorkqWalk *workq_sched_set_aside(int queue, int lane);
@@ -258,6 +263,14 @@ typedef enum WorkqWaitLook
 extern void workq_sched_wait_shmem_request(void);
 extern void workq_sched_wait_shmem_init(void);
 
+/* What a waiter was told and has not used yet. */
+typedef struct WorkqWakeUp
+{
+	int			queue;			/* number; -1 for nothing */
+	bool		woken;			/* by somebody, not found by a look */
+	bool		chain;			/* to be passed on even if it is used */
+} WorkqWakeUp;
+
 /*
  * Enter the queues' lists, or enter them again after a wake-up.  Whatever
  * makes a job claimable from now on sets our latch, if it is our turn.
@@ -269,17 +282,21 @@ extern bool workq_sched_wait_enter(const WorkqWaitSet *set);
 extern WorkqWaitLook workq_sched_wait_look(TimestampTz now,
 										   TimestampTz *until);
 
-/* Is there a wake-up that is ours to use? */
+/*
+ * Is there a wake-up that is ours to use?  And is it one of a chain: something
+ * is on offer there, maybe not new?
+ */
 extern bool workq_sched_wait_woken(void);
+extern bool workq_sched_wait_in_chain(void);
 
 /*
  * Leave the lists.  served: the queues of which jobs were claimed; what is on
- * offer in others is passed on.  keep: the caller will use its wake-up later;
- * returns the queue's number, for workq_sched_wait_pass_on, or -1 for none.
- * Does not fail.
+ * offer in others is passed on.  keep: not NULL if the caller will use later
+ * what it was woken for or what the last look found; it is told.  Does not
+ * fail.
  */
-extern int	workq_sched_wait_leave(const int *served, int n_served,
-								   bool keep);
+extern void workq_sched_wait_leave(const int *served, int n_served,
+								   WorkqWakeUp *keep);
 extern void workq_sched_wait_pass_on(int queue);
 
 /* Does this backend wait, or is it between two attempts? */

@@ -480,6 +480,11 @@ sched_settings_refresh_keys(int q, TimestampTz now)
 		LWLockRelease(&queue->lock);
 	}
 	hash_destroy(table);
+
+	/* who looked meanwhile saw what was in force before */
+	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+	sched_wait_wake_chain(queue);
+	LWLockRelease(&queue->lock);
 }
 
 /*

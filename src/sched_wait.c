@@ -79,6 +79,9 @@ typedef struct WaitShared
 
 static WaitShared *shared = NULL;
 
+/* the queue in which this backend's last look found something, or -1 */
+static int	offered = -1;
+
 #define ENTRY(number) \
 	(shared->waiter[(number) / WORKQ_MAX_WAIT_QUEUES].entry[(number) % WORKQ_MAX_WAIT_QUEUES])
 #define OWNER(number)	(shared->waiter[(number) / WORKQ_MAX_WAIT_QUEUES])
@@ -448,6 +451,7 @@ workq_sched_wait_enter(const WorkqWaitSet *set)
 	int			i;
 
 	Assert(set->n <= WORKQ_MAX_WAIT_QUEUES);
+	offered = -1;
 	if (anew)
 	{
 		leave_lists(waiter);
@@ -488,6 +492,7 @@ workq_sched_wait_look(TimestampTz now, TimestampTz *until)
 	int			i;
 
 	*until = DT_NOEND;
+	offered = -1;
 	for (i = 0; i < waiter->n_entries; i++)
 	{
 		SchedQueue *queue = &sched_queues[waiter->entry[i].queue];
@@ -505,7 +510,10 @@ workq_sched_wait_look(TimestampTz now, TimestampTz *until)
 			if ((on_offer(queue) &&
 				 (!waiter->announces || has_rows(queue))) ||
 				(next <= now && !queue->policy.paused))
+			{
 				result = WORKQ_WAIT_OFFERED;
+				offered = waiter->entry[i].queue;
+			}
 			else if (next == DT_NOEND || queue->policy.paused)
 				give_up_keeping(queue);
 			else if (queue->keeper < 0 || queue->keeper == me ||
@@ -533,6 +541,14 @@ workq_sched_wait_woken(void)
 	return pg_atomic_read_u32(&my_waiter()->state) >= STATE_WOKEN;
 }
 
+bool
+workq_sched_wait_in_chain(void)
+{
+	uint32		state = pg_atomic_read_u32(&my_waiter()->state);
+
+	return state >= STATE_WOKEN && (state - STATE_WOKEN) % 2 == 1;
+}
+
 /*
  * Give a wake-up on.
  */
@@ -550,34 +566,36 @@ pass_on(int q)
  * What was on offer in a queue that gave us nothing is for the next one, also
  * if we were not woken for it: entering again forgets by whom we were woken.
  */
-int
-workq_sched_wait_leave(const int *served, int n_served, bool keep)
+void
+workq_sched_wait_leave(const int *served, int n_served, WorkqWakeUp *keep)
 {
 	Waiter	   *waiter = my_waiter();
 	int			n = waiter->n_entries;
-	int			kept = -1;
+	WorkqWakeUp wake_up = {offered, false, false};
 	uint32		state;
 	int			i;
 
 	leave_lists(waiter);
 	state = pg_atomic_exchange_u32(&waiter->state, STATE_IDLE);
+	if (state >= STATE_WOKEN)
+	{
+		wake_up.queue = (state - STATE_WOKEN) / 2;
+		wake_up.woken = true;
+		wake_up.chain = (state - STATE_WOKEN) % 2 == 1;
+	}
+	if (keep != NULL)
+		*keep = wake_up;
 	for (i = 0; i < n; i++)
 	{
 		int			q = waiter->entry[i].queue;
-		bool		woke_us = state >= STATE_WOKEN &&
-		q == (state - STATE_WOKEN) / 2;
-		bool		used = false;
+		bool		used = keep != NULL && q == wake_up.queue;
 		int			k;
 
 		for (k = 0; k < n_served && !used; k++)
-			used = served[k] == q;
-		if (keep && woke_us)
-			kept = q;
-		else if (!keep && waiter->job_id == 0 &&
-				 (!used || (woke_us && (state - STATE_WOKEN) % 2 == 1)))
+			used = served[k] == q && !(q == wake_up.queue && wake_up.chain);
+		if (!used && waiter->job_id == 0)
 			pass_on(q);
 	}
-	return kept;
 }
 
 void

@@ -65,14 +65,51 @@ extern PGDLLIMPORT WaitEventSet *FeBeWaitSet;
 /* of workq_wait: as long as what it announces is not claimed */
 static long fruitless = 0;
 
-/* the queue whose wake-up workq_wait has handed to its caller, or -1 */
-static int	promised = -1;
+/*
+ * What workq_wait has told its caller.  It is the caller's to use.  If it has
+ * not tried when it waits again it is passed on, lest a session that waits and
+ * never claims keeps wake-ups from others; if it has, and got nothing, then
+ * there is nothing, or it looks again from time to time as a waiter does.
+ */
+static WorkqWakeUp promised = {-1, false, false};
+
+static void
+pass_on_promised(void)
+{
+	if (promised.queue >= 0)
+		workq_sched_wait_pass_on(promised.queue);
+	promised.queue = -1;
+}
 
 void
-workq_wait_claimed(void)
+workq_wait_claimed(const int *served, int n_served)
 {
+	int			i;
+
 	fruitless = 0;
-	promised = -1;
+	for (i = 0; i < n_served && served[i] != promised.queue; i++)
+		;
+	if (i == n_served || promised.chain)
+		pass_on_promised();
+	promised.queue = -1;
+}
+
+void
+workq_wait_tried(const int *tried, int n_tried)
+{
+	int			i;
+
+	for (i = 0; i < n_tried; i++)
+	{
+		if (tried[i] == promised.queue)
+			promised.woken = false;
+	}
+}
+
+bool
+workq_wait_looks_again(int queue)
+{
+	return workq_sched_wait_entered() || promised.queue == queue;
 }
 
 /* ------------------------------------------------------------------------
@@ -153,7 +190,7 @@ ms_until(TimestampTz now, TimestampTz then)
 static void
 leave_at_error(int code, Datum arg)
 {
-	(void) workq_sched_wait_leave(NULL, 0, false);
+	workq_sched_wait_leave(NULL, 0, NULL);
 }
 
 /*
@@ -170,6 +207,41 @@ sleep_outside(const WorkqWait *wait, long ms)
 	sleep_for(ms);
 }
 
+static long
+longer(long backoff)
+{
+	return Min(Max(backoff * 2, BACKOFF_MIN), BACKOFF_MAX);
+}
+
+/*
+ * A wake-up that was passed on tells of nothing new.  If what we were told
+ * last was of no use, we take our time, else two sessions that wait and never
+ * claim would toss it to each other without end.
+ */
+static bool
+must_rest(const WorkqWait *wait)
+{
+	return wait->keeps && wait->backoff != 0 && workq_sched_wait_in_chain();
+}
+
+/*
+ * Something is on offer that could not be had the last time.  Returns how many
+ * ms to wait until it is time to try again; *end: when that is, 0 if we begin
+ * to wait now.  A latch that is set meanwhile does not make it shorter.
+ */
+static long
+rest(WorkqWait *wait, TimestampTz *end)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (*end == 0)
+		*end = now + wait->backoff * 1000;
+	if (now < *end)
+		return ms_until(now, *end);
+	wait->backoff = longer(wait->backoff);
+	return 0;
+}
+
 /*
  * Sleep until it is time for an attempt; false when the time is up.
  */
@@ -177,19 +249,22 @@ static bool
 sleep_until_offered(WorkqWait *wait, TimestampTz end)
 {
 	bool		anew = workq_sched_wait_enter(&wait->set);
-	bool		rested = false;
+	TimestampTz rest_end = 0;
 
 	for (;;)
 	{
 		TimestampTz now = workq_now();
-		TimestampTz until;
-		WorkqWaitLook look;
+		TimestampTz until = now;
+		WorkqWaitLook look = WORKQ_WAIT_OFFERED;
 		long		ms = ms_until(GetCurrentTimestamp(), end);
+		bool		woken;
 
 		CHECK_FOR_INTERRUPTS();
-		if (workq_sched_wait_woken())
+		woken = workq_sched_wait_woken();
+		if (woken && (ms == 0 || !must_rest(wait)))
 			return true;
-		look = workq_sched_wait_look(now, &until);
+		if (!woken)
+			look = workq_sched_wait_look(now, &until);
 		if (look == WORKQ_WAIT_GONE)
 			return true;
 		if (ms == 0 && (look == WORKQ_WAIT_NOTHING || wait->backoff != 0))
@@ -204,19 +279,16 @@ sleep_until_offered(WorkqWait *wait, TimestampTz end)
 		if (look == WORKQ_WAIT_NOTHING)
 		{
 			wait->backoff = 0;
-			rested = false;
+			rest_end = 0;
 			ms = Min(ms, ms_until(now, until));
-		}
-		else if (rested || wait->backoff == 0)
-		{
-			wait->backoff = Min(Max(wait->backoff * 2, BACKOFF_MIN),
-								BACKOFF_MAX);
-			return true;
 		}
 		else
 		{
-			ms = Min(ms, wait->backoff);
-			rested = true;
+			long		more = rest(wait, &rest_end);
+
+			if (more == 0)
+				return true;
+			ms = Min(ms, more);
 		}
 		if (ms > 0)
 			sleep_outside(wait, ms);
@@ -273,8 +345,8 @@ run(WorkqWait *wait, MemoryContext context, TimestampTz end)
 		done = try_until(wait, context, end);
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(leave_at_error, (Datum) 0);
-	wait->kept = workq_sched_wait_leave(wait->served, wait->n_served,
-										done && wait->keeps);
+	workq_sched_wait_leave(wait->served, wait->n_served,
+						   done && wait->keeps ? &wait->kept : NULL);
 	return done;
 }
 
@@ -352,7 +424,7 @@ begin_call(FunctionCallInfo fcinfo, WorkqWait *wait)
 	CallContext *context = (CallContext *) fcinfo->context;
 
 	memset(wait, 0, sizeof(WorkqWait));
-	wait->kept = -1;
+	wait->kept.queue = -1;
 	wait->commits = context != NULL && IsA(context, CallContext) &&
 		!context->atomic && !IsSubTransaction();
 	if (SPI_connect_ext(wait->commits ? SPI_OPT_NONATOMIC : 0) != SPI_OK_CONNECT)
@@ -419,11 +491,9 @@ wait_attempt(WorkqWait *wait)
 }
 
 static void
-pass_on_promised(int code, Datum arg)
+pass_on_at_exit(int code, Datum arg)
 {
-	if (promised >= 0)
-		workq_sched_wait_pass_on(promised);
-	promised = -1;
+	pass_on_promised();
 }
 
 PG_FUNCTION_INFO_V1(workq_wait);
@@ -440,9 +510,11 @@ workq_wait(PG_FUNCTION_ARGS)
 	workq_store_require("workq_wait()", false);
 	PreventCommandDuringRecovery("workq_wait()");
 	if (!registered)
-		before_shmem_exit(pass_on_promised, (Datum) 0);
+		before_shmem_exit(pass_on_at_exit, (Datum) 0);
 	registered = true;
-	pass_on_promised(0, (Datum) 0);
+	if (promised.woken)
+		pass_on_promised();
+	promised.queue = -1;
 
 	begin_call(fcinfo, &wait);
 	call.n = workq_wait_queues(fcinfo, 0, call.queue_name);
@@ -457,8 +529,7 @@ workq_wait(PG_FUNCTION_ARGS)
 	wait.backoff = fruitless;
 	ready = workq_wait_run(&wait, Max(us, 1));
 	promised = wait.kept;
-	if (ready && promised < 0)
-		fruitless = Min(Max(fruitless * 2, BACKOFF_MIN), BACKOFF_MAX);
+	fruitless = ready ? Max(wait.backoff, BACKOFF_MIN) : wait.backoff;
 	SPI_finish();
 	return finish_call(fcinfo, BoolGetDatum(ready), false);
 }

@@ -28,7 +28,7 @@ typedef struct WorkqWait
 	long		backoff;		/* ms to wait if something is on offer */
 	bool		commits;		/* before it sleeps */
 	bool		keeps;			/* a wake-up, when it is done */
-	int			kept;			/* the queue of the wake-up, or -1 */
+	WorkqWakeUp kept;			/* that one */
 } WorkqWait;
 
 /*
@@ -44,7 +44,23 @@ extern bool workq_wait_run(WorkqWait *wait, int64 us);
  */
 extern int	workq_wait_queues(FunctionCallInfo fcinfo, int n, char **names);
 
-/* This session has claimed something. */
-extern void workq_wait_claimed(void);
+/*
+ * This session has claimed something, of these queues: a wake-up that
+ * workq_wait has handed to it is used, or, if it came from elsewhere, is
+ * passed on.
+ */
+extern void workq_wait_claimed(const int *served, int n_served);
+
+/*
+ * It has tried to claim, of these queues, and got nothing.  So it is not one
+ * that waits and never claims, and what it was woken for it has seen.
+ */
+extern void workq_wait_tried(const int *tried, int n_tried);
+
+/*
+ * Will this session look at the queue again by itself: does it wait, or has
+ * workq_wait told it of something there?
+ */
+extern bool workq_wait_looks_again(int queue);
 
 #endif							/* WORKQ_WAIT_H */
