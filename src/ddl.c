@@ -35,6 +35,7 @@
 #include "ddl.h"
 #include "registry.h"
 #include "store_system.h"
+#include "xact.h"
 
 static ProcessUtility_hook_type prev_process_utility = NULL;
 static object_access_hook_type prev_object_access = NULL;
@@ -147,6 +148,8 @@ object_access(ObjectAccessType access, Oid class_id, Oid object_id,
 	if (access == OAT_POST_CREATE)
 		LockDatabaseObject(ExtensionRelationId, object_id, 0,
 						   AccessExclusiveLock);
+	if (access == OAT_DROP)
+		workq_xact_extension_dropped();
 	workq_registry_recheck(MyDatabaseId);
 }
 

@@ -48,18 +48,19 @@ static WorkqInstance *current = NULL;	/* what we asked for last */
 WorkqInstance *
 workq_sched_instance(void)
 {
-	Oid			relid;
+	bool		settled;
 
 	do
 	{
-		relid = workq_store_oid(WORKQ_REL_QUEUES);
+		Oid			relid = workq_store_oid(WORKQ_REL_QUEUES);
+
 		if (current == NULL || current->dbid != MyDatabaseId ||
 			current->relid != relid)
 			current = &sched_shared->instances[sched_instance_number(MyDatabaseId,
 																	 relid, true)];
-		if (!current->loaded || current->stale)
-			sched_load(current);
-	} while (relid != workq_store_oid(WORKQ_REL_QUEUES));
+		settled = (current->loaded && !current->stale) || sched_load(current);
+		settled &= relid == workq_store_oid(WORKQ_REL_QUEUES);
+	} while (!settled);
 	if (current->base_epoch != current->epoch)
 		workq_order_check(current);
 	return current;
@@ -1167,6 +1168,7 @@ publish_commit(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 		case WORKQ_CHANGE_CREATED:
 		case WORKQ_CHANGE_DROP:
 		case WORKQ_CHANGE_FOREIGN:
+		case WORKQ_CHANGE_EXTENSION:
 			break;
 	}
 	return wake;
@@ -1241,6 +1243,7 @@ publish_abort(SchedQueue *queue, const WorkqChange *change, TimestampTz now)
 		case WORKQ_CHANGE_CREATED:
 		case WORKQ_CHANGE_DROP:
 		case WORKQ_CHANGE_FOREIGN:
+		case WORKQ_CHANGE_EXTENSION:
 			break;
 	}
 	return wake;
@@ -1385,6 +1388,36 @@ workq_sched_set_stale(void)
 		}
 		if (instance->worker >= 0)
 			SetLatch(&ProcGlobal->allProcs[instance->worker].procLatch);
+	}
+	LWLockRelease(&sched_shared->control);
+}
+
+/*
+ * The extension of this database has been dropped: whoever waits is to see it.
+ * He who looks has to load, and for that waits until our locks are released;
+ * by then he has been told that his tables are gone.  The memory is given back
+ * when there is another extension, or the database goes.  Runs in callbacks.
+ */
+void
+workq_sched_extension_dropped(void)
+{
+	int			i;
+	int			q;
+
+	LWLockAcquire(&sched_shared->control, LW_EXCLUSIVE);
+	for (i = 0; i < WORKQ_MAX_INSTANCES; i++)
+	{
+		if (sched_shared->instances[i].dbid != MyDatabaseId)
+			continue;
+		sched_shared->instances[i].loaded = false;
+		for (q = 0; q < sched_shared->max_queues; q++)
+		{
+			if (sched_queues[q].instance != i)
+				continue;
+			LWLockAcquire(&sched_queues[q].lock, LW_EXCLUSIVE);
+			sched_wait_drop(&sched_queues[q]);
+			LWLockRelease(&sched_queues[q].lock);
+		}
 	}
 	LWLockRelease(&sched_shared->control);
 }

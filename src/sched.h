@@ -332,7 +332,8 @@ typedef enum WorkqChangeKind
 	WORKQ_CHANGE_KEY,
 	WORKQ_CHANGE_CREATED,
 	WORKQ_CHANGE_DROP,
-	WORKQ_CHANGE_FOREIGN
+	WORKQ_CHANGE_FOREIGN,
+	WORKQ_CHANGE_EXTENSION		/* dropped */
 } WorkqChangeKind;
 
 typedef struct WorkqChange
@@ -370,6 +371,7 @@ extern void workq_sched_set_settings(int queue, const WorkqSettings *own);
 extern void workq_sched_keep_settings(int queue);
 extern void workq_sched_drop_queue(int queue);
 extern void workq_sched_set_stale(void);
+extern void workq_sched_extension_dropped(void);
 
 /* ---- for views ---- */
 

@@ -372,6 +372,6 @@ extern void sched_wait_job(SchedQueue *queue, int64 job_id);
 extern void sched_wait_drop(SchedQueue *queue);
 
 /* sched_load.c */
-extern void sched_load(WorkqInstance *instance);
+extern bool sched_load(WorkqInstance *instance);
 
 #endif							/* WORKQ_SCHED_INT_H */

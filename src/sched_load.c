@@ -183,7 +183,12 @@ wake_all(int instance)
 	}
 }
 
-void
+/*
+ * Load an instance.  False: while we waited it has become that of an extension
+ * which was dropped, and there is another one (if there is none, that is an
+ * error).
+ */
+bool
 sched_load(WorkqInstance *instance)
 {
 	int			number = instance - sched_shared->instances;
@@ -194,13 +199,13 @@ sched_load(WorkqInstance *instance)
 		LockRelationOid(gate, ShareRowExclusiveLock);
 	else if (workq_xact_pending() ||
 			 !ConditionalLockRelationOid(gate, ShareRowExclusiveLock))
-		return;
+		return true;
 
 	/* the extension may have been dropped while we waited */
 	if (workq_store_oid(WORKQ_REL_READY) != gate)
 	{
 		UnlockRelationOid(gate, ShareRowExclusiveLock);
-		return;
+		return false;
 	}
 
 	/* somebody else may have done it while we waited */
@@ -210,7 +215,7 @@ sched_load(WorkqInstance *instance)
 	{
 		LWLockRelease(&sched_shared->control);
 		UnlockRelationOid(gate, ShareRowExclusiveLock);
-		return;
+		return true;
 	}
 	instance->loaded = false;	/* should we fail half-way */
 	LWLockRelease(&sched_shared->control);
@@ -231,4 +236,5 @@ sched_load(WorkqInstance *instance)
 	LWLockRelease(&sched_shared->control);
 	wake_all(number);
 	UnlockRelationOid(gate, ShareRowExclusiveLock);
+	return true;
 }

@@ -227,7 +227,11 @@ pop(int q, int most, bool chain, int *procnos)
 	return n;
 }
 
-/* May a claim find something there now? */
+/*
+ * May a claim find something there now?  Lanes without a record are looked for
+ * by the background worker when there is one: without it nobody would tell of
+ * a record that is free again.
+ */
 static bool
 on_offer(SchedQueue *queue)
 {
@@ -235,7 +239,10 @@ on_offer(SchedQueue *queue)
 
 	/* another list of weights is applied by whoever selects next */
 	return !queue->policy.paused &&
-		(workq_policy_has_turn(&policy) || sched_weights_lag(queue));
+		(workq_policy_has_turn(&policy) || sched_weights_lag(queue) ||
+		 (queue->overflowing && queue->counters.ready > 0 &&
+		  queue->instance >= 0 &&
+		  sched_shared->instances[queue->instance].worker < 0));
 }
 
 /*
@@ -373,27 +380,31 @@ sched_wait_drop(SchedQueue *queue)
  * ------------------------------------------------------------------------ */
 
 /*
- * Is it the same queue, or has its number been given to another?  Queue lock
- * held.
+ * Is it the same queue, or has its number been given to another?  And is it
+ * loaded, or has the extension been dropped?  Queue lock held.
  */
 static bool
 still_there(const SchedQueue *queue, const WaitEntry *entry)
 {
 	return queue->instance >= 0 && queue->queue_id == entry->queue_id &&
-		sched_shared->instances[queue->instance].dbid == MyDatabaseId;
+		sched_shared->instances[queue->instance].dbid == MyDatabaseId &&
+		sched_shared->instances[queue->instance].loaded;
 }
 
 /*
- * Stop being the keeper; the one that came last takes over.  Queue lock held.
+ * Stop being the keeper; the one that came last takes over.  The same if there
+ * is none: we may be the one that was told to, and have not come to it.  Queue
+ * lock held.
  */
 static void
 give_up_keeping(SchedQueue *queue)
 {
-	if (queue->keeper != workq_compat_my_procno())
+	if (queue->keeper >= 0 && queue->keeper != workq_compat_my_procno())
 		return;
 	queue->keeper = -1;
 	queue->keeper_until = DT_NOEND;
-	if (queue->waiters.last >= 0 && next_time(queue) != DT_NOEND)
+	if (queue->waiters.last >= 0 && !queue->policy.paused &&
+		next_time(queue) != DT_NOEND)
 		set_latch(queue->waiters.last / WORKQ_MAX_WAIT_QUEUES);
 }
 

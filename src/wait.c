@@ -416,7 +416,8 @@ workq_wait_queues(FunctionCallInfo fcinfo, int n, char **names)
 
 /*
  * Begin a procedure that waits, and say how it must: if it may end its
- * transaction, it does so before it sleeps.
+ * transaction, it does so before it sleeps.  When it has slept, the procedure
+ * may have been dropped.
  */
 static void
 begin_call(FunctionCallInfo fcinfo, WorkqWait *wait)
@@ -427,6 +428,10 @@ begin_call(FunctionCallInfo fcinfo, WorkqWait *wait)
 	wait->kept.queue = -1;
 	wait->commits = context != NULL && IsA(context, CallContext) &&
 		!context->atomic && !IsSubTransaction();
+	if (get_call_result_type(fcinfo, NULL,
+							 &wait->result) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	wait->result = BlessTupleDesc(wait->result);
 	if (SPI_connect_ext(wait->commits ? SPI_OPT_NONATOMIC : 0) != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect_ext failed");
 }
@@ -435,14 +440,9 @@ begin_call(FunctionCallInfo fcinfo, WorkqWait *wait)
  * What it returns: its one INOUT argument.
  */
 static Datum
-finish_call(FunctionCallInfo fcinfo, Datum value, bool isnull)
+finish_call(const WorkqWait *wait, Datum value, bool isnull)
 {
-	TupleDesc	desc;
-
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-	desc = BlessTupleDesc(desc);
-	return HeapTupleGetDatum(heap_form_tuple(desc, &value, &isnull));
+	return HeapTupleGetDatum(heap_form_tuple(wait->result, &value, &isnull));
 }
 
 /*
@@ -531,7 +531,7 @@ workq_wait(PG_FUNCTION_ARGS)
 	promised = wait.kept;
 	fruitless = ready ? Max(wait.backoff, BACKOFF_MIN) : wait.backoff;
 	SPI_finish();
-	return finish_call(fcinfo, BoolGetDatum(ready), false);
+	return finish_call(&wait, BoolGetDatum(ready), false);
 }
 
 typedef struct AwaitCall
@@ -606,7 +606,7 @@ workq_await(PG_FUNCTION_ARGS)
 	wait.arg = &call;
 	done = workq_wait_run(&wait, Max(us, 1));
 	SPI_finish();
-	return finish_call(fcinfo,
+	return finish_call(&wait,
 					   done ? CStringGetTextDatum(call.state) : (Datum) 0,
 					   !done);
 }

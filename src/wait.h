@@ -29,6 +29,7 @@ typedef struct WorkqWait
 	bool		commits;		/* before it sleeps */
 	bool		keeps;			/* a wake-up, when it is done */
 	WorkqWakeUp kept;			/* that one */
+	TupleDesc	result;			/* of a procedure */
 } WorkqWait;
 
 /*

@@ -558,6 +558,12 @@ workq_xact_foreign(void)
 	workq_xact_change(WORKQ_CHANGE_FOREIGN, -1, -1);
 }
 
+void
+workq_xact_extension_dropped(void)
+{
+	workq_xact_change(WORKQ_CHANGE_EXTENSION, -1, -1);
+}
+
 /* ------------------------------------------------------------------------
  * The callbacks
  * ------------------------------------------------------------------------ */
@@ -606,6 +612,7 @@ static void
 publish(int start, bool commit)
 {
 	bool		foreign = false;
+	bool		dropped = false;
 	int			gone = 0;
 	int			undone = 0;
 	int			i = start;
@@ -615,7 +622,9 @@ publish(int start, bool commit)
 		const WorkqChange *change = &changes[i];
 		int			n = 1;
 
-		if (change->queue < 0)
+		if (change->kind == WORKQ_CHANGE_EXTENSION)
+			dropped |= commit;
+		else if (change->queue < 0)
 			foreign = true;
 		else if (is_of_settings(change))
 		{
@@ -667,6 +676,8 @@ publish(int start, bool commit)
 	/* also at abort: what was passed as being deleted is there after all */
 	if (foreign)
 		workq_sched_set_stale();
+	if (dropped)
+		workq_sched_extension_dropped();
 }
 
 static void

@@ -82,4 +82,7 @@ extern const WorkqKeyRow *workq_xact_own_key(int queue, const char *key);
 /* A foreign hand wrote to a live table in this transaction. */
 extern void workq_xact_foreign(void);
 
+/* This transaction drops the extension. */
+extern void workq_xact_extension_dropped(void);
+
 #endif							/* WORKQ_XACT_H */

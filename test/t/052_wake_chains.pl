@@ -12,6 +12,7 @@ use Time::HiRes qw(time);
 # without the worker and autovacuum nothing but what is tested wakes anybody
 my $node = workq_node('main', 'log_min_messages = warning', 'workq.background_worker = off', 'autovacuum = off');
 my @open;
+my $started = 0;
 
 sub sql { return $node->safe_psql('postgres', @_); }
 
@@ -29,11 +30,12 @@ sub asleep
 sub starts
 {
 	my ($statement, $asleep) = @_;
+	my $name = 'starts ' . ++$started;
+	local $ENV{PGAPPNAME} = $name;
 	my $s = session($node);
 
 	push @open, $s;
-	$s->{workq_pid} = sql(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'
-		AND pid <> pg_backend_pid() ORDER BY backend_start DESC LIMIT 1});
+	$s->{workq_pid} = sql("SELECT pid FROM pg_stat_activity WHERE application_name = '$name' AND pid <> pg_backend_pid()");
 	start_query($s, $statement);
 	asleep($asleep) if $asleep;
 	return $s;
@@ -166,6 +168,36 @@ for my $mode ('true', 'false')
 	$locker->query_safe('COMMIT');
 	$locker->quit;
 	ok(leases(1), 'and one gets it');
+	over();
+}
+
+# The extension goes away, and comes back.
+for my $back (0, 1)
+{
+	my $create = q{CREATE EXTENSION workq; SELECT workq_create_queue('q')};
+
+	sql(q{SELECT workq_create_queue('q')});
+	my $job = sql(q{SELECT workq_enqueue('q', '1', delay => '1 hour')});
+	my @waiting = (starts(claim('q'), 1), starts(worker('q'), 2), starts("CALL workq_await($job, '100 s')", 3));
+
+	sql('BEGIN; DROP EXTENSION workq; ROLLBACK');
+	sql('BEGIN; DROP EXTENSION workq; ' . ($back ? $create : '') . '; COMMIT');
+	if ($back)
+	{
+		asleep(2);
+		sql(q{SELECT count(workq_enqueue('q', '1')) FROM generate_series(1, 2) i});
+		is(result($waiting[0]), '_no_tenant', 'the extension is replaced: claim waits for the new one');
+		is(result($waiting[1]), '', 'workq_wait, too');
+		wait_until(sub { end_query($waiting[2]); }, 'workq_await');
+	}
+	else
+	{
+		foreach my $s (@waiting)
+		{
+			like((eval { end_query($s) })[1], qr/extension "workq" does not exist/, 'the extension is dropped');
+		}
+		sql($create);
+	}
 	over();
 }
 done_testing();
