@@ -243,7 +243,8 @@ extern void workq_policy_queue_init(WorkqPolicyQueue *queue,
 
 /*
  * New settings.  Another quantum, default weight, strategy or fairness key
- * starts a new round.  Takes as long as the queue has lanes.
+ * starts a new round.  Takes as long as the queue has lanes, unless all are as
+ * they were; params is zeroed before it is filled in.
  */
 extern void workq_policy_configure(const WorkqPolicy *policy,
 								   const WorkqPolicyParams *params,

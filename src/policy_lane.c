@@ -159,6 +159,9 @@ workq_policy_configure(const WorkqPolicy *policy,
 	int32_t		chain = -1;
 	int32_t		i;
 
+	/* so pausing and much else costs the same with any number of lanes */
+	if (memcmp(params, &queue->params, sizeof(WorkqPolicyParams)) == 0)
+		return;
 	new_round = new_strategy ||
 		params->quantum != queue->params.quantum ||
 		params->default_weight != queue->params.default_weight ||

@@ -260,6 +260,29 @@ many_debtors(void)
 		   "%lld calls", (long long) cost[1], (long long) cost[0]);
 }
 
+/*
+ * The policy is told of every change of a queue, under the queue's lock; of
+ * most there is nothing for it to do.
+ */
+static void
+settings_that_stay(void)
+{
+	WorkqPolicyParams params = world_params();
+	World	   *w = world_deep(100000, NULL, &params);
+	int64_t		before = cost_calls;
+	int64_t		round = w->queue.ring.round;
+
+	workq_policy_configure(&w->policy, &params, w->now);
+	tap_ok(cost_calls - before < 10, "the same settings cost nothing: %lld "
+		   "calls", (long long) (cost_calls - before));
+	tap_equal(w->queue.ring.round, round, "and start no round");
+	params.quantum = 2;
+	workq_policy_configure(&w->policy, &params, w->now);
+	tap_equal(w->queue.ring.round, round + 1, "others do");
+	consistent(w, "settings that stay");
+	world_free(w);
+}
+
 /* ------------------------------------------------------------------------
  * The rest
  * ------------------------------------------------------------------------ */
@@ -537,6 +560,7 @@ main(void)
 	rolled_back_claims();
 	flood_of_newcomers();
 	many_debtors();
+	settings_that_stay();
 	old_work_behind_new();
 	fifo_with_cap();
 	fifo_with_one_lane();
