@@ -107,6 +107,14 @@ $(MAP): force
 
 $(shlib): $(MAP)
 
+# The library with its locks timed, for "bench/run locks".
+LOCKTIME = build/bench/locktime
+$(LOCKTIME)/workq.so: bench/locktime.c $(OBJS) $(MAP)
+	@mkdir -p $(@D)
+	$(COMPILE.c) -o $(@D)/locktime.o $<
+	$(LINK.shared) -o $@ $(OBJS) $(@D)/locktime.o $(LDFLAGS) $(LDFLAGS_SL) \
+		$(SHLIB_LINK) -Wl,--wrap=LWLockAcquire,--wrap=LWLockRelease
+
 .PHONY: force symbols lint-sources indent clean-run
 
 symbols: all

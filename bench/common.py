@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -37,12 +38,17 @@ SETTINGS = {
 # ---------------------------------------------------------------------------
 
 class Cluster:
-    def __init__(self, name, settings):
+    """A fresh private cluster; library: with this one in place of workq.so."""
+
+    def __init__(self, name, settings, library=None):
         self.name = name
         args = [CLUSTER, "start", name, "--fresh"]
         for key, value in settings.items():
             args += ["-c", "%s=%s" % (key, value)]
-        subprocess.run(args, check=True)
+        env = dict(os.environ)
+        if library:
+            env["WORKQ_LIBRARY"] = library
+        subprocess.run(args, check=True, env=env)
         self.env = dict(os.environ)
         text = subprocess.run([CLUSTER, "env", name], check=True,
                               stdout=subprocess.PIPE, text=True).stdout
@@ -127,17 +133,22 @@ class Cluster:
             args += ["-T", str(seconds)]
         return args, f.name
 
+    def load_env(self, sync, options=""):
+        env = dict(self.env)
+        env["PGOPTIONS"] = "-c synchronous_commit=%s %s" % (
+            "on" if sync else "off", options)
+        return env
+
     def load(self, script, clients=1, seconds=None, transactions=None,
              define=None, sync=True):
         """Run pgbench; rate per second and server CPU microseconds per
         transaction (per pass over the script)."""
         args, name = self.pgbench_args(script, clients, define, seconds,
                                        transactions)
-        env = dict(self.env)
-        env["PGOPTIONS"] = "-c synchronous_commit=%s" % ("on" if sync else "off")
         cpu = self.cpu()
-        done = subprocess.run(args, env=env, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(args, env=self.load_env(sync),
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True)
         self.quiet()
         cpu = self.cpu() - cpu
         os.unlink(name)
@@ -148,9 +159,39 @@ class Cluster:
         tps = float(re.search(r"tps = ([\d.]+) \(without", done.stdout).group(1))
         return {"n": n, "tps": tps, "cpu_us": cpu * 1e6 / max(n, 1)}
 
-    def start_load(self, script, clients, seconds, define=None):
+    def logged_load(self, script, clients, warm, seconds, define=None,
+                    sync=True, options="", may_fail=False):
+        """Run pgbench for longer, and look at the passes that end after "warm"
+        seconds: "n", "tps" and "cpu_us" are theirs; "all" counts all passes,
+        "passes" has for each client the list of (latency in us, ended after
+        warm).  options: settings for the sessions.  may_fail: a statement may,
+        which ends its client; "failed" tells."""
+        args, name = self.pgbench_args(script, clients, define, warm + seconds)
+        logs = tempfile.mkdtemp()
+        args += ["--log", "--log-prefix=" + os.path.join(logs, "log")]
+        pgbench = subprocess.Popen(args, env=self.load_env(sync, options),
+                                   stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        time.sleep(warm)
+        since, cpu = time.time(), self.cpu()
+        out, err = pgbench.communicate()
+        until = time.time()
+        self.quiet()
+        cpu = self.cpu() - cpu
+        os.unlink(name)
+        failed = pgbench.returncode != 0 or "aborted" in err
+        if failed and not may_fail:
+            raise SystemExit("pgbench failed:\n%s\n%s" % (out, err))
+        passes = read_log(logs, since)
+        n = sum(late for p in passes.values() for _, late in p)
+        return {"n": n, "tps": n / (until - since),
+                "cpu_us": cpu * 1e6 / max(n, 1), "failed": failed,
+                "all": sum(len(p) for p in passes.values()), "passes": passes}
+
+    def start_load(self, script, clients, seconds, define=None, sync=True):
         args, name = self.pgbench_args(script, clients, define, seconds)
-        return subprocess.Popen(args, env=self.env, stdout=subprocess.DEVNULL,
+        return subprocess.Popen(args, env=self.load_env(sync),
+                                stdout=subprocess.DEVNULL,
                                 stderr=subprocess.PIPE)
 
     def quiet(self):
@@ -188,6 +229,22 @@ class Cluster:
         self.fill(queue, n - self.ready(queue))
 
 
+def read_log(directory, since):
+    """From pgbench's logs of transactions, for each client a list of (latency
+    in microseconds, did it end after "since"?).  The directory is removed."""
+    passes = {}
+    for name in os.listdir(directory):
+        with open(os.path.join(directory, name)) as f:
+            for line in f:
+                client, _, us, _, second, microsecond = line.split()[:6]
+                if us.isdigit():                # not "failed"
+                    passes.setdefault(int(client), []).append(
+                        (int(us),
+                         int(second) + int(microsecond) / 1e6 >= since))
+    shutil.rmtree(directory)
+    return passes
+
+
 def stat(pid):
     try:
         with open("/proc/%d/stat" % pid) as f:
@@ -216,6 +273,10 @@ class Session:
             ["psql", "-XqAt", "-v", "ON_ERROR_STOP=1"], env=cluster.env,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True)
+        self.do(*statements)
+
+    def do(self, *statements):
+        """Have the statements run, wait until they have."""
         for s in statements:
             self.psql.stdin.write(s + ";\n")
         self.psql.stdin.write("\\echo ready-for-more\n")
