@@ -252,7 +252,7 @@ notify(WorkqInstance *instance)
 	int		   *queues;
 	int			n = workq_sched_queues(instance, &queues);
 	TimestampTz now = workq_now();
-	WorkqTurn	result;
+	WorkqTurn	result = WORKQ_TURN_BEGUN;
 	int			told = 0;
 	int			i;
 
@@ -261,11 +261,13 @@ notify(WorkqInstance *instance)
 		if (workq_sched_notify_due(queues[i], now) != 0)
 			queues[told++] = queues[i];
 	}
-	if (told == 0)
-		return WORKQ_TURN_BEGUN;
-	result = workq_worker_begin();
-	if (result != WORKQ_TURN_BEGUN)
+	if (told > 0)
+		result = workq_worker_begin();
+	if (told == 0 || result != WORKQ_TURN_BEGUN)
+	{
+		pfree(queues);
 		return result;
+	}
 	for (i = 0; i < told; i++)
 	{
 		int32		queue_id = workq_sched_notify_due(queues[i], now);
@@ -277,6 +279,7 @@ notify(WorkqInstance *instance)
 	workq_worker_end();
 	for (i = 0; i < told; i++)
 		workq_sched_notified(queues[i], now);
+	pfree(queues);
 	return result;
 }
 
