@@ -26,6 +26,7 @@
 
 #include "access.h"
 #include "args.h"
+#include "claim_int.h"
 #include "compat.h"
 #include "errors.h"
 #include "guc.h"
@@ -42,36 +43,8 @@ PG_FUNCTION_INFO_V1(workq_claim);
 PG_FUNCTION_INFO_V1(workq_claim_any);
 
 #define CLAIM_COLUMNS	24
-#define NEAR_WANTED		4		/* who wants more reads whole index pages */
-#define MAX_GAP			INT64CONST(1000000000000)	/* keeps sums in range */
 #define LANES_ADOPTED	64		/* at a time, when there are too many */
 #define MAX_FRUITLESS	100		/* turns that lead nowhere */
-#define MAX_LANES_OPEN	32		/* looked into at a time */
-
-/* A call's part that is about one queue. */
-typedef struct Claim
-{
-	WorkqStore *store;
-	ReturnSetInfo *rsinfo;
-	MemoryContext per_job;
-	char	   *queue_name;
-	char	   *worker;
-	int32		queue_id;
-	int			queue;			/* number in shared memory */
-	int64		settings[WORKQ_N_SETTINGS];
-	WorkqLaneForm form;			/* of the queue's lanes */
-	TimestampTz now;			/* one reading of the clock for all */
-	int64		lease;			/* microseconds */
-	int			wanted;
-	int			got;
-	List	   *lanes;			/* of ClaimLane */
-	List	   *aside;			/* lanes with locked rows */
-	int			fruitless;		/* turns since the last job that led nowhere */
-	bool		offered_again;	/* our own rows, in this call */
-	bool		paused;
-	bool		exhausted;		/* nothing can be had any more */
-	bool		hid;			/* for a moment, jobs from others' looks */
-} Claim;
 
 /* One call. */
 typedef struct ClaimCall
@@ -86,412 +59,6 @@ typedef struct ClaimCall
 	char	   *queue_name[WORKQ_MAX_WAIT_QUEUES];
 	Claim	   *claim;			/* of each queue; made by each attempt */
 } ClaimCall;
-
-/* A lane that the call is looking into. */
-typedef struct ClaimLane
-{
-	WorkqLook  *look;
-	WorkqCursor *cursor[WORKQ_PRIORITIES];
-	bool		near[WORKQ_PRIORITIES]; /* the cursor does not go far */
-	bool		has_head[WORKQ_PRIORITIES]; /* the cursor is on a candidate */
-	WorkqCursor *exact_cursor[WORKQ_PRIORITIES];
-	int			exact_head[WORKQ_PRIORITIES];	/* index into look->exact, -1 */
-	bool		exact_locked[WORKQ_MAX_EXACT];
-	bool		locked;			/* met a row that was merely locked */
-	bool		exhausted;
-} ClaimLane;
-
-/* ------------------------------------------------------------------------
- * Looking into a lane
- * ------------------------------------------------------------------------ */
-
-/*
- * Done with a lane.  Returns whether it is offered no longer.
- */
-static bool
-lane_close(Claim *claim, ClaimLane *lane)
-{
-	bool		off;
-	int			p;
-
-	for (p = 0; p < WORKQ_PRIORITIES; p++)
-	{
-		if (lane->cursor[p] != NULL)
-			workq_store_end(lane->cursor[p]);
-		if (lane->exact_cursor[p] != NULL)
-			workq_store_end(lane->exact_cursor[p]);
-	}
-	off = workq_sched_look_end(lane->look, lane->exhausted && !lane->locked,
-							   claim->now);
-	pfree(lane);
-	return off;
-}
-
-/*
- * Few lanes are kept open, so that a claim over many is no slower for each of
- * them: those that were served last.
- */
-static ClaimLane *
-lane_open(Claim *claim, int number)
-{
-	ClaimLane  *lane;
-	ListCell   *lc;
-	int			p;
-
-	foreach(lc, claim->lanes)
-	{
-		lane = (ClaimLane *) lfirst(lc);
-		if (lane->look->lane != number)
-			continue;
-		claim->lanes = lappend(list_delete_cell(claim->lanes, lc), lane);
-		return lane;
-	}
-	if (list_length(claim->lanes) == MAX_LANES_OPEN)
-	{
-		(void) lane_close(claim, linitial(claim->lanes));
-		claim->lanes = list_delete_first(claim->lanes);
-	}
-	lane = palloc0(sizeof(ClaimLane));
-	lane->look = workq_sched_look_begin(claim->queue, number);
-	for (p = 0; p < WORKQ_PRIORITIES; p++)
-		lane->exact_head[p] = -1;
-	claim->lanes = lappend(claim->lanes, lane);
-	return lane;
-}
-
-/*
- * Open the cursor of a walk behind what it has passed.  Who wants few jobs
- * looks near first, as far as the row was from the hint the last time.
- */
-static void
-cursor_open(Claim *claim, ClaimLane *lane, const char *key, int p)
-{
-	WorkqWalk  *walk = &lane->look->walk[p];
-
-	lane->near[p] = claim->wanted <= NEAR_WANTED && walk->gap >= 0 &&
-		!walk->blocked;
-	lane->cursor[p] = lane->near[p] ?
-		workq_store_near_cursor(claim->store, claim->queue_id, key, p,
-								walk->passed, walk->gap * 4) :
-		workq_store_ready_cursor(claim->store, claim->queue_id, key, p,
-								 walk->passed);
-}
-
-/*
- * How far was the row from where the walk began?
- */
-static void
-learn_gap(WorkqWalk *walk, WorkqPos pos)
-{
-	walk->gap = walk->from.since == PG_INT64_MIN ? -1 :
-		Min(pos.since - walk->from.since, MAX_GAP);
-}
-
-/*
- * See that the walk of a priority stands on a candidate, or has ended.
- */
-static bool
-walk_to_head(Claim *claim, ClaimLane *lane, const char *key, int p)
-{
-	WorkqWalk  *walk = &lane->look->walk[p];
-
-	if (lane->has_head[p])
-		return true;
-	if (walk->ended)
-		return false;
-	if (lane->look->empty[p])
-	{
-		walk->ended = true;
-		return false;
-	}
-	if (lane->cursor[p] == NULL)
-		cursor_open(claim, lane, key, p);
-	for (;;)
-	{
-		CHECK_FOR_INTERRUPTS();
-		switch (workq_store_next(lane->cursor[p]))
-		{
-			case WORKQ_ROW_END:
-				if (lane->near[p])
-				{
-					/* nothing near; where we are from here on, we know */
-					walk->gap = -1;
-					workq_store_end(lane->cursor[p]);
-					cursor_open(claim, lane, key, p);
-					break;
-				}
-				walk->ended = true;
-				return false;
-			case WORKQ_ROW_PASS:
-				workq_walk_pass(walk, workq_store_pos(lane->cursor[p]));
-				break;
-			case WORKQ_ROW_CANDIDATE:
-				lane->has_head[p] = true;
-				learn_gap(walk, workq_store_pos(lane->cursor[p]));
-				return true;
-		}
-	}
-}
-
-static bool
-pos_before(WorkqPos a, WorkqPos b)
-{
-	return a.since < b.since || (a.since == b.since && a.job_id < b.job_id);
-}
-
-/*
- * The lowest exact position of a priority that is still to be tried, or -1.
- */
-static int
-lowest_exact(ClaimLane *lane, int p)
-{
-	WorkqLook  *look = lane->look;
-	int			best = -1;
-	int			i;
-
-	for (i = 0; i < look->n_exact; i++)
-	{
-		if (look->exact[i].priority == p && !look->exact[i].tried &&
-			!lane->exact_locked[i] &&
-			(best < 0 || pos_before(look->exact[i].pos, look->exact[best].pos)))
-			best = i;
-	}
-	return best;
-}
-
-/*
- * Look up an exact position.  True: its cursor stands on a candidate.
- */
-static bool
-exact_lookup(Claim *claim, ClaimLane *lane, const char *key, int p, int i)
-{
-	WorkqPos	pos = lane->look->exact[i].pos;
-	WorkqPos	after = pos;
-	WorkqPos	found;
-
-	after.job_id--;
-	lane->exact_cursor[p] = workq_store_ready_cursor(claim->store,
-													 claim->queue_id, key, p,
-													 after);
-	if (workq_store_next(lane->exact_cursor[p]) == WORKQ_ROW_CANDIDATE)
-	{
-		found = workq_store_pos(lane->exact_cursor[p]);
-		if (found.since == pos.since && found.job_id == pos.job_id)
-		{
-			lane->exact_head[p] = i;
-			return true;
-		}
-	}
-	workq_store_end(lane->exact_cursor[p]);
-	lane->exact_cursor[p] = NULL;
-	lane->look->exact[i].tried = true;
-	return false;
-}
-
-/*
- * The first candidate of a priority: from an exact position or from the walk.
- * NULL when there is none.
- */
-static WorkqCursor *
-lane_head(Claim *claim, ClaimLane *lane, const char *key, int p, WorkqPos *pos)
-{
-	bool		walked = walk_to_head(claim, lane, key, p);
-
-	if (walked)
-		*pos = workq_store_pos(lane->cursor[p]);
-	while (lane->exact_head[p] < 0)
-	{
-		int			i = lowest_exact(lane, p);
-
-		if (i < 0 || (walked && pos_before(*pos, lane->look->exact[i].pos)))
-			return walked ? lane->cursor[p] : NULL;
-		exact_lookup(claim, lane, key, p, i);
-	}
-	if (walked &&
-		pos_before(*pos, lane->look->exact[lane->exact_head[p]].pos))
-		return lane->cursor[p];
-	*pos = lane->look->exact[lane->exact_head[p]].pos;
-	return lane->exact_cursor[p];
-}
-
-/*
- * Effective rank, and whether age has raised it.
- */
-static int
-rank_of(Claim *claim, int priority, TimestampTz since, bool *promoted)
-{
-	int			rank = workq_rank_of(claim->settings, priority, since,
-									 claim->now);
-
-	*promoted = rank != priority;
-	return rank;
-}
-
-/*
- * Move on from the row on which a head stands, which became "result".
- */
-static void
-leave_head(ClaimLane *lane, WorkqCursor *cursor, int p, WorkqPos pos,
-		   WorkqTake result)
-{
-	if (cursor == lane->cursor[p])
-	{
-		lane->has_head[p] = false;
-		if (result == WORKQ_LOCKED)
-			lane->look->walk[p].blocked = true;
-		else
-			workq_walk_pass(&lane->look->walk[p], pos);
-	}
-	else
-	{
-		if (result == WORKQ_LOCKED)
-			lane->exact_locked[lane->exact_head[p]] = true;
-		else
-			lane->look->exact[lane->exact_head[p]].tried = true;
-		workq_store_end(cursor);
-		lane->exact_cursor[p] = NULL;
-		lane->exact_head[p] = -1;
-	}
-	if (result == WORKQ_LOCKED)
-		lane->locked = true;
-}
-
-/* The first row of a lane, as far as can be seen without taking it. */
-typedef struct LaneBest
-{
-	WorkqCursor *cursor;
-	WorkqPos	pos;
-	int			priority;
-	bool		promoted;		/* by age */
-} LaneBest;
-
-/*
- * The best job of a lane.  False: there is none.
- */
-static bool
-lane_best(Claim *claim, ClaimLane *lane, const char *key, LaneBest *best)
-{
-	int			best_rank = 0;
-	int			p;
-
-	best->cursor = NULL;
-	for (p = 0; p < WORKQ_PRIORITIES; p++)
-	{
-		WorkqPos	pos = {0, 0};
-		WorkqCursor *head = lane_head(claim, lane, key, p, &pos);
-		bool		aged;
-		int			rank;
-
-		if (head == NULL)
-			continue;
-		rank = rank_of(claim, p, pos.since, &aged);
-		if (best->cursor == NULL || rank < best_rank ||
-			(rank == best_rank && pos_before(pos, best->pos)))
-		{
-			best->cursor = head;
-			best->pos = pos;
-			best->priority = p;
-			best->promoted = aged;
-			best_rank = rank;
-		}
-	}
-	if (best->cursor == NULL)
-		lane->exhausted = true;
-	return best->cursor != NULL;
-}
-
-/*
- * Tell the scheduler where the lane's first rows stand.
- */
-static bool
-tell_heads(Claim *claim, ClaimLane *lane, const char *key)
-{
-	WorkqPos	pos[WORKQ_PRIORITIES];
-	const WorkqPos *heads[WORKQ_PRIORITIES];
-	int			p;
-
-	for (p = 0; p < WORKQ_PRIORITIES; p++)
-		heads[p] = lane_head(claim, lane, key, p, &pos[p]) != NULL ?
-			&pos[p] : NULL;
-	return workq_sched_set_heads(lane->look, heads);
-}
-
-/* What came of a turn. */
-typedef enum TurnResult
-{
-	TURN_TAKEN,
-	TURN_EMPTY,					/* nothing there that can be had */
-	TURN_OTHER					/* not the job that the turn was given for */
-} TurnResult;
-
-/*
- * The best row is in a lane of an old form: get it a place in flight in its
- * right one.  False: there is none, the row stays where it is.
- */
-static bool
-find_place(Claim *claim, const WorkqSelection *selection, WorkqJob *job)
-{
-	workq_sched_note_misplaced(claim->queue);
-	return workq_relane_to(claim->store, job, claim->form) &&
-		workq_sched_move_turn(claim->queue, selection, job->lane, claim->now);
-}
-
-/*
- * Try to take the best row of a lane; moves on from it in any case.
- */
-static WorkqTake
-take_best(Claim *claim, ClaimLane *lane, const WorkqSelection *selection,
-		  const LaneBest *best, WorkqJob *job, bool *moved)
-{
-	WorkqTake	result = WORKQ_LOCKED;
-
-	*moved = workq_job_form(workq_store_flags(best->cursor)) != claim->form;
-	if (*moved)
-		workq_store_row(best->cursor, job);
-	if (!*moved || find_place(claim, selection, job))
-	{
-		result = workq_store_take(best->cursor);
-		if (result == WORKQ_TAKEN && !*moved)
-			workq_store_row(best->cursor, job);
-		else if (result != WORKQ_TAKEN && *moved)
-		{
-			workq_sched_move_back(claim->queue, selection, claim->now);
-			claim->hid = true;
-		}
-	}
-	leave_head(lane, best->cursor, best->priority, best->pos, result);
-	return result;
-}
-
-/*
- * Take the best job of a lane.  *moved: it is in flight in another lane (see
- * workq_sched_move_turn).
- */
-static TurnResult
-lane_take(Claim *claim, ClaimLane *lane, const WorkqSelection *selection,
-		  WorkqJob *job, bool *promoted, bool *moved)
-{
-	LaneBest	best = {NULL, {0, 0}, 0, false};
-
-	while (lane_best(claim, lane, selection->key, &best))
-	{
-		if (selection->exact &&
-			(best.priority != selection->expected_priority ||
-			 best.pos.since != selection->expected.since ||
-			 best.pos.job_id != selection->expected.job_id) &&
-			tell_heads(claim, lane, selection->key))
-			return TURN_OTHER;
-		if (take_best(claim, lane, selection, &best, job,
-					  moved) == WORKQ_TAKEN)
-		{
-			*promoted = best.promoted;
-			if (selection->exact)
-				tell_heads(claim, lane, selection->key);
-			return TURN_TAKEN;
-		}
-	}
-	return TURN_EMPTY;
-}
 
 /* ------------------------------------------------------------------------
  * Granting a claim
@@ -682,7 +249,7 @@ lane_retire(Claim *claim, ClaimLane *lane)
 	int			number = lane->look->lane;
 
 	claim->lanes = list_delete_ptr(claim->lanes, lane);
-	if (!lane_close(claim, lane) && !locked)
+	if (!workq_look_close(claim, lane) && !locked)
 		claim->fruitless++;
 	if (locked)
 		set_aside(claim, number);
@@ -709,9 +276,9 @@ claim_offered(Claim *claim)
 			set_aside(claim, selection.lane);
 		return selection.barred;
 	}
-	lane = lane_open(claim, selection.lane);
+	lane = workq_look_open(claim, selection.lane);
 	result = lane->exhausted ? TURN_EMPTY :
-		lane_take(claim, lane, &selection, &job, &promoted, &moved);
+		workq_look_take(claim, lane, &selection, &job, &promoted, &moved);
 	if (result != TURN_TAKEN)
 	{
 		claim->hid |= workq_sched_undo(claim->queue, &selection, claim->now);
@@ -833,7 +400,7 @@ claim_due(Claim *claim)
 			continue;
 		workq_store_row(cursor, &job);
 		workq_relane_job(claim->store, &job);
-		(void) rank_of(claim, job.priority, job.since, &aged);
+		(void) workq_look_rank(claim, job.priority, job.since, &aged);
 		if (take_directly(claim, cursor, walk, WORKQ_CHANGE_DUE_TAKE, NULL,
 						  job.lane, &selection) &&
 			!grant(claim, &job, &selection, aged))
@@ -888,7 +455,7 @@ claim_expired(Claim *claim)
 						   old_lane, lease.job.lane, &selection))
 			continue;
 		workq_lease_log_expiry(claim->store, &lease, claim->now);
-		(void) rank_of(claim, lease.job.priority, lease.job.since, &aged);
+		(void) workq_look_rank(claim, lease.job.priority, lease.job.since, &aged);
 		if (!grant(claim, &lease.job, &selection, aged))
 		{
 			claim->hid |= workq_sched_undo(claim->queue, &selection,
@@ -977,7 +544,7 @@ claim_end(Claim *claim)
 
 	while (claim->lanes != NIL)
 	{
-		(void) lane_close(claim, linitial(claim->lanes));
+		(void) workq_look_close(claim, linitial(claim->lanes));
 		claim->lanes = list_delete_first(claim->lanes);
 	}
 	foreach(lc, claim->aside)
