@@ -345,7 +345,10 @@ run(WorkqWait *wait, MemoryContext context, TimestampTz end)
 		done = try_until(wait, context, end);
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(leave_at_error, (Datum) 0);
-	workq_sched_wait_leave(wait->served, wait->n_served,
+
+	/* what we looked for before, and could not have, is for others to look for */
+	workq_sched_wait_leave(wait->served,
+						   wait->backoff == 0 ? wait->n_served : 0,
 						   done && wait->keeps ? &wait->kept : NULL);
 	return done;
 }

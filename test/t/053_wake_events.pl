@@ -80,12 +80,12 @@ my @events = (
 		SELECT count(*) FROM workq_claim('q', 'w', '1 h')}, "SELECT workq_ack(claim_id) $of_a", '2' ],
 	[ 'the default weight', q{SELECT workq_configure('q', strategy => 'drr', default_weight => 0);
 		SELECT workq_enqueue('q', '1', tenant => 'a')}, q{SELECT workq_configure('q', default_weight => 1)}, '1' ],
-	[ 'another strategy', q{SELECT workq_configure('q', strategy => 'drr'), workq_set_key('q', 'a', 0); SELECT workq_enqueue('q', '1', tenant => 'a')},
+	[ 'another strategy', q{SELECT workq_configure('q', strategy => 'drr', weights => 'a:0'); SELECT workq_enqueue('q', '1', tenant => 'a')},
 		q{SELECT workq_configure('q', strategy => 'fifo')}, '1' ],
 	[ 'lanes without memory', q{SELECT workq_configure('q', strategy => 'drr');
-		SELECT count(workq_enqueue('q', to_jsonb(i), tenant => 'a' || i)) FROM generate_series(1, 16) i;
-		SELECT count(*) FROM workq_claim('q', 'w', '1 h', max_jobs => 16);
-		SELECT workq_enqueue('q', '17', tenant => 'b')}, 'SELECT count(workq_ack(claim_id)) FROM workq.active_claims', '17' ],
+		SELECT count(workq_enqueue('q', to_jsonb(i), tenant => 'a' || i)) FROM generate_series(1, 18) i;
+		SELECT count(*) FROM workq_claim('q', 'w', '1 h', max_jobs => 18);
+		SELECT workq_enqueue('q', '19', tenant => 'b')}, 'SELECT count(workq_ack(claim_id)) FROM workq.active_claims', '19' ],
 );
 
 for my $worker ('on', 'off')
