@@ -667,7 +667,9 @@ claim_tell(WorkqWait *wait, const Claim *claim)
 {
 	if (claim->hid && !workq_wait_looks_again(claim->queue))
 		workq_sched_wait_pass_on(claim->queue);
-	else if (claim->got > 0 && !claim->hid)
+	else if (claim->hid)
+		wait->saw_more = true;
+	else if (claim->got > 0)
 		wait->served[wait->n_served++] = claim->queue;
 }
 

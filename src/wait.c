@@ -279,13 +279,17 @@ sleep_until_offered(WorkqWait *wait, TimestampTz end)
 		if (look == WORKQ_WAIT_NOTHING)
 		{
 			wait->backoff = 0;
+			wait->saw_more = false;
 			rest_end = 0;
 			ms = Min(ms, ms_until(now, until));
 		}
 		else
 		{
-			long		more = rest(wait, &rest_end);
+			long		more;
 
+			if (wait->backoff != 0)
+				wait->saw_more = true;
+			more = rest(wait, &rest_end);
 			if (more == 0)
 				return true;
 			ms = Min(ms, more);
@@ -346,10 +350,13 @@ run(WorkqWait *wait, MemoryContext context, TimestampTz end)
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(leave_at_error, (Datum) 0);
 
-	/* what we looked for before, and could not have, is for others to look for */
-	workq_sched_wait_leave(wait->served,
-						   wait->backoff == 0 ? wait->n_served : 0,
+	/*
+	 * If we have looked from time to time at what could not be had, somebody
+	 * else is to do so, even if we got another job of the same queue.
+	 */
+	workq_sched_wait_leave(wait->served, wait->saw_more ? 0 : wait->n_served,
 						   done && wait->keeps ? &wait->kept : NULL);
+	wait->kept.chain |= wait->saw_more;
 	return done;
 }
 

@@ -26,6 +26,7 @@ typedef struct WorkqWait
 	bool		(*attempt) (struct WorkqWait *wait);
 	void	   *arg;
 	long		backoff;		/* ms to wait if something is on offer */
+	bool		saw_more;		/* on offer, but not to be had; it still is */
 	bool		commits;		/* before it sleeps */
 	bool		keeps;			/* a wake-up, when it is done */
 	WorkqWakeUp kept;			/* that one */
