@@ -284,9 +284,8 @@ workq_lane_form(const int64 *settings, const WorkqSettings *own)
 	return WORKQ_FORM_PLAIN;	/* keep compiler quiet */
 }
 
-int
-workq_rank_of(const int64 *settings, int priority, TimestampTz since,
-			  TimestampTz now)
+TimestampTz
+workq_promotion_of(const int64 *settings, int priority, TimestampTz since)
 {
 	int64		after = 0;
 
@@ -294,7 +293,16 @@ workq_rank_of(const int64 *settings, int priority, TimestampTz since,
 		after = settings[WORKQ_SET_PROMOTE_NORMAL_AFTER];
 	else if (priority == WORKQ_LOW)
 		after = settings[WORKQ_SET_PROMOTE_LOW_AFTER];
-	return after > 0 && now - since >= after * 1000 ? WORKQ_HIGH : priority;
+	return after > 0 ? since + after * 1000 : DT_NOBEGIN;
+}
+
+int
+workq_rank_of(const int64 *settings, int priority, TimestampTz since,
+			  TimestampTz now)
+{
+	TimestampTz when = workq_promotion_of(settings, priority, since);
+
+	return when != DT_NOBEGIN && now >= when ? WORKQ_HIGH : priority;
 }
 
 /*

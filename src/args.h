@@ -69,6 +69,12 @@ extern WorkqLaneForm workq_lane_form(const int64 *settings,
 									 const WorkqSettings *own);
 
 /*
+ * When does a job's age raise its rank to that of high?  DT_NOBEGIN for never.
+ */
+extern TimestampTz workq_promotion_of(const int64 *settings, int priority,
+									  TimestampTz since);
+
+/*
  * A job's effective rank in its lane: its priority, or that of high when its
  * age has raised it.
  */

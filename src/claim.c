@@ -125,21 +125,6 @@ return_claim(Claim *claim, const WorkqLease *lease, const WorkqJobRow *row,
 }
 
 /*
- * When will age raise the job's rank?  DT_NOBEGIN for never.
- */
-static TimestampTz
-promotion_deadline(Claim *claim, const WorkqJob *job)
-{
-	int64		after = 0;
-
-	if (job->priority == WORKQ_NORMAL)
-		after = claim->settings[WORKQ_SET_PROMOTE_NORMAL_AFTER];
-	else if (job->priority == WORKQ_LOW)
-		after = claim->settings[WORKQ_SET_PROMOTE_LOW_AFTER];
-	return after > 0 ? job->since + after * 1000 : DT_NOBEGIN;
-}
-
-/*
  * The log does not know a job whose live row has been taken: a foreign hand's
  * row, or a log that is incomplete, maybe just for now.  It must neither stop
  * the others nor be lost, so it is held; workq_requeue brings it back.
@@ -206,7 +191,8 @@ grant(Claim *claim, const WorkqJob *job, const WorkqSelection *selection,
 	else
 	{
 		event.decision = promoted ? "starvation-deadline" : "priority";
-		event.promotion_deadline = promotion_deadline(claim, job);
+		event.promotion_deadline = workq_promotion_of(claim->settings,
+													  job->priority, job->since);
 	}
 	workq_store_add_event(claim->store, &event);
 	return_claim(claim, &lease, &row, &event);

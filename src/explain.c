@@ -99,6 +99,7 @@ count_ahead(const Explain *e, int priority, int limit)
 	const WorkqJob *job = &e->found.lease.job;
 	int			rank = workq_rank_of(e->settings, job->priority, job->since,
 									 e->now);
+	WorkqPos	own = {job->since, job->job_id};
 	WorkqPos	from = {DT_NOBEGIN, 0};
 	WorkqCursor *cursor;
 	WorkqRow	row;
@@ -121,9 +122,7 @@ count_ahead(const Explain *e, int priority, int limit)
 
 		CHECK_FOR_INTERRUPTS();
 		if (other > rank ||
-			(other == rank && (pos.since > job->since ||
-							   (pos.since == job->since &&
-								pos.job_id >= job->job_id))))
+			(other == rank && workq_pos_compare(pos, own) >= 0))
 			break;
 		if (++looked > limit)
 		{

@@ -145,12 +145,6 @@ walk_to_head(Claim *claim, ClaimLane *lane, const char *key, int p)
 	}
 }
 
-static bool
-pos_before(WorkqPos a, WorkqPos b)
-{
-	return a.since < b.since || (a.since == b.since && a.job_id < b.job_id);
-}
-
 /*
  * The lowest exact position of a priority that is still to be tried, or -1.
  */
@@ -165,7 +159,7 @@ lowest_exact(ClaimLane *lane, int p)
 	{
 		if (look->exact[i].priority == p && !look->exact[i].tried &&
 			!lane->exact_locked[i] &&
-			(best < 0 || pos_before(look->exact[i].pos, look->exact[best].pos)))
+			(best < 0 || workq_pos_compare(look->exact[i].pos, look->exact[best].pos) < 0))
 			best = i;
 	}
 	return best;
@@ -188,7 +182,7 @@ exact_lookup(Claim *claim, ClaimLane *lane, const char *key, int p, int i)
 	if (workq_store_next(lane->exact_cursor[p]) == WORKQ_ROW_CANDIDATE)
 	{
 		found = workq_store_pos(lane->exact_cursor[p]);
-		if (found.since == pos.since && found.job_id == pos.job_id)
+		if (workq_pos_compare(found, pos) == 0)
 		{
 			lane->exact_head[p] = i;
 			return true;
@@ -215,12 +209,12 @@ lane_head(Claim *claim, ClaimLane *lane, const char *key, int p, WorkqPos *pos)
 	{
 		int			i = lowest_exact(lane, p);
 
-		if (i < 0 || (walked && pos_before(*pos, lane->look->exact[i].pos)))
+		if (i < 0 || (walked && workq_pos_compare(*pos, lane->look->exact[i].pos) < 0))
 			return walked ? lane->cursor[p] : NULL;
 		exact_lookup(claim, lane, key, p, i);
 	}
 	if (walked &&
-		pos_before(*pos, lane->look->exact[lane->exact_head[p]].pos))
+		workq_pos_compare(*pos, lane->look->exact[lane->exact_head[p]].pos) < 0)
 		return lane->cursor[p];
 	*pos = lane->look->exact[lane->exact_head[p]].pos;
 	return lane->exact_cursor[p];
@@ -295,7 +289,7 @@ lane_best(Claim *claim, ClaimLane *lane, const char *key, LaneBest *best)
 			continue;
 		rank = workq_look_rank(claim, p, pos.since, &aged);
 		if (best->cursor == NULL || rank < best_rank ||
-			(rank == best_rank && pos_before(pos, best->pos)))
+			(rank == best_rank && workq_pos_compare(pos, best->pos) < 0))
 		{
 			best->cursor = head;
 			best->pos = pos;

@@ -249,14 +249,6 @@ extern SchedMetric *sched_metrics;
 static const WorkqPos workq_pos_min = {PG_INT64_MIN, PG_INT64_MIN};
 static const WorkqPos workq_pos_max = {PG_INT64_MAX, PG_INT64_MAX};
 
-static inline int
-workq_pos_compare(WorkqPos a, WorkqPos b)
-{
-	if (a.since != b.since)
-		return a.since < b.since ? -1 : 1;
-	return (a.job_id > b.job_id) - (a.job_id < b.job_id);
-}
-
 /* The position just before one. */
 static inline WorkqPos
 workq_pos_before(WorkqPos pos)

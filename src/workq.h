@@ -98,6 +98,14 @@ typedef struct WorkqPos
 	int64		job_id;
 } WorkqPos;
 
+static inline int
+workq_pos_compare(WorkqPos a, WorkqPos b)
+{
+	if (a.since != b.since)
+		return a.since < b.since ? -1 : 1;
+	return (a.job_id > b.job_id) - (a.job_id < b.job_id);
+}
+
 /* What the four live tables have in common, in their column order. */
 typedef struct WorkqJob
 {

@@ -294,9 +294,7 @@ workq_xact_row(WorkqChangeKind kind, int queue, int lane, int priority,
 		if (run >= GATHER_AFTER)
 		{
 			last->count++;
-			if (pos.since < last->pos.since ||
-				(pos.since == last->pos.since &&
-				 pos.job_id < last->pos.job_id))
+			if (workq_pos_compare(pos, last->pos) < 0)
 				last->pos = pos;
 			workq_sched_unpin_lane(queue, lane);
 			return;
@@ -380,9 +378,7 @@ note_own_time(const WorkqChange *change)
 		own->kind = kind;
 		own->pos = change->pos;
 	}
-	else if (change->pos.since < own->pos.since ||
-			 (change->pos.since == own->pos.since &&
-			  change->pos.job_id < own->pos.job_id))
+	else if (workq_pos_compare(change->pos, own->pos) < 0)
 		own->pos = change->pos;
 }
 
