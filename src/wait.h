@@ -60,7 +60,7 @@ extern void workq_wait_claimed(const int *served, int n_served);
 extern void workq_wait_tried(const int *tried, int n_tried);
 
 /*
- * Will this session look at the queue again by itself: does it wait, or has
+ * Will this backend look at the queue again by itself: does it wait, or has
  * workq_wait told it of something there?
  */
 extern bool workq_wait_looks_again(int queue);

@@ -112,6 +112,23 @@ static int	max_levels = 0;
  * ------------------------------------------------------------------------ */
 
 /*
+ * Room for one more element: the array, or a larger one.
+ */
+static void *
+make_room(void *array, int n, int *max, int least, Size size)
+{
+	int			more = Max(least, *max * 2);
+
+	if (n < *max)
+		return array;
+	array = array == NULL ?
+		MemoryContextAllocHuge(TopMemoryContext, more * size) :
+		repalloc_huge(array, more * size);
+	*max = more;
+	return array;
+}
+
+/*
  * The slot of a lane, or the empty one where it belongs.
  */
 static FreedSlot *
@@ -224,13 +241,7 @@ enter_level(void)
 	if (subid == TopSubTransactionId ||
 		(n_levels > 0 && levels[n_levels - 1].subid == subid))
 		return;
-	if (n_levels == max_levels)
-	{
-		max_levels = Max(16, max_levels * 2);
-		levels = levels == NULL ?
-			MemoryContextAlloc(TopMemoryContext, max_levels * sizeof(Level)) :
-			repalloc(levels, max_levels * sizeof(Level));
-	}
+	levels = make_room(levels, n_levels, &max_levels, 16, sizeof(Level));
 	levels[n_levels].subid = subid;
 	levels[n_levels].start = n_changes;
 	n_levels++;
@@ -250,15 +261,8 @@ workq_xact_change(WorkqChangeKind kind, int queue, int lane)
 		changes = NULL;
 		max_changes = 0;
 	}
-	if (n_changes == max_changes)
-	{
-		int			more = Max(KEEP_CHANGES, max_changes * 2);
-
-		changes = changes == NULL ?
-			MemoryContextAlloc(TopMemoryContext, more * sizeof(WorkqChange)) :
-			repalloc_huge(changes, more * sizeof(WorkqChange));
-		max_changes = more;
-	}
+	changes = make_room(changes, n_changes, &max_changes, KEEP_CHANGES,
+						sizeof(WorkqChange));
 	if (kind == WORKQ_CHANGE_LEASE_END && lane >= 0)
 		freed_add(queue, lane);
 	n_ready_adds += kind == WORKQ_CHANGE_READY_ADD;
@@ -364,15 +368,8 @@ note_own_time(const WorkqChange *change)
 
 	if (own == NULL)
 	{
-		if (n_own_times == max_own_times)
-		{
-			int			more = Max(16, max_own_times * 2);
-
-			own_times = own_times == NULL ?
-				MemoryContextAlloc(TopMemoryContext, more * sizeof(OwnTime)) :
-				repalloc_huge(own_times, more * sizeof(OwnTime));
-			max_own_times = more;
-		}
+		own_times = make_room(own_times, n_own_times, &max_own_times, 16,
+							  sizeof(OwnTime));
 		own = &own_times[n_own_times++];
 		own->queue = change->queue;
 		own->kind = kind;
@@ -446,16 +443,8 @@ workq_xact_queue_settings(int32 queue_id, const WorkqSettings *own)
 
 	if (queue < 0)
 		return;					/* whoever uses it first reads the catalog */
-	if (n_settings == max_settings)
-	{
-		int			more = Max(16, max_settings * 2);
-
-		settings = settings == NULL ?
-			MemoryContextAlloc(TopMemoryContext,
-							   more * sizeof(SettingsChange)) :
-			repalloc_huge(settings, more * sizeof(SettingsChange));
-		max_settings = more;
-	}
+	settings = make_room(settings, n_settings, &max_settings, 16,
+						 sizeof(SettingsChange));
 	change = workq_xact_change(WORKQ_CHANGE_SETTINGS, queue, -1);
 	settings[n_settings].queue = queue;
 	settings[n_settings].own = *own;
@@ -471,15 +460,7 @@ workq_xact_key(int32 queue_id, const char *key, const WorkqKeyRow *old,
 
 	if (queue < 0)
 		return;
-	if (n_keys == max_keys)
-	{
-		int			more = Max(16, max_keys * 2);
-
-		keys = keys == NULL ?
-			MemoryContextAlloc(TopMemoryContext, more * sizeof(KeyChange)) :
-			repalloc_huge(keys, more * sizeof(KeyChange));
-		max_keys = more;
-	}
+	keys = make_room(keys, n_keys, &max_keys, 16, sizeof(KeyChange));
 	change = workq_xact_change(WORKQ_CHANGE_KEY, queue, -1);
 	keys[n_keys].queue = queue;
 	strlcpy(keys[n_keys].key, key, sizeof(keys[n_keys].key));
